@@ -1,0 +1,2 @@
+//! hermit-cli
+fn main() {}

@@ -1,0 +1,2 @@
+//! hermitd
+fn main() {}
