@@ -1,0 +1,1 @@
+//! A deterministic disk in memory, for tests.
