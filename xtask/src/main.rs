@@ -1,2 +1,50 @@
-//! xtask
-fn main() {}
+//! `cargo xtask …`: the checks and long runs of the workspace, so that a developer and CI type the same commands.
+//!
+//! This crate stays small and depends on no other crate of the workspace: `cargo xtask tidy` has to work while they do not
+//! compile. What needs the broker and its SDK lives in `hermit-torture`, which the run commands build and start.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
+
+mod ci;
+mod runs;
+mod step;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Checks and long runs of the HermitMQ workspace")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// All that a change must pass: format, tidy, clippy, tests, examples, documentation. Edits nothing.
+    Ci,
+    /// The rules of docs/architecture.md and docs about the tree: dependency arrows, lints, unsafe, licences, left-overs.
+    Tidy,
+    /// Formats, and applies what clippy can mend by itself.
+    Fix,
+    #[command(flatten)]
+    Run(runs::Run),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().task {
+        Task::Ci => ci::check(),
+        Task::Tidy => tidy::run(),
+        Task::Fix => ci::fix(),
+        Task::Run(run) => run.start(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Runs a real `hermitd` through crashes, and measures what it promises: see the README.

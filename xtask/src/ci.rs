@@ -1,0 +1,50 @@
+//! The gate that a change must pass, and the command that mends what can be mended by itself.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::step::{Cargo, Stopwatch};
+use crate::tidy;
+use crate::workspace::Workspace;
+
+/// An example is something to read and to try: it has to end by itself, and soon.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs every check in order, stops at the first that fails, and edits nothing.
+pub(crate) fn check() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let root = &workspace.root;
+    let watch = Stopwatch::start();
+
+    Cargo::new("fmt --all --check").run(root)?;
+    println!("$ cargo xtask tidy");
+    tidy::run()?;
+    Cargo::new("clippy --locked --workspace --all-targets -- -D warnings").run(root)?;
+    // Without target flags this is all of it: units, integration tests, doc tests, and the examples are built.
+    Cargo::new("test --locked --workspace").run(root)?;
+    for (package, example) in examples(&workspace) {
+        let names = ["--package", package, "--example", example];
+        Cargo::new("run --locked --quiet").args(names).within(EXAMPLE_LIMIT).run(root)?;
+    }
+    Cargo::new("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(root)?;
+
+    println!("all checks passed, {}", watch.read());
+    Ok(())
+}
+
+/// Formats, and applies what clippy can apply.
+pub(crate) fn fix() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let clippy = "clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged";
+    Cargo::new(clippy).run(&workspace.root)?;
+    Cargo::new("fmt --all").run(&workspace.root)
+}
+
+/// The examples of the libraries, as (package, example).
+fn examples(workspace: &Workspace) -> impl Iterator<Item = (&str, &str)> {
+    workspace.packages.iter().filter(|package| package.is_library()).flat_map(|package| {
+        let examples = package.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "example"));
+        examples.map(|target| (package.name.as_str(), target.name.as_str()))
+    })
+}

@@ -1,0 +1,42 @@
+//! The long runs: they need the broker and the SDK at full speed, so that they are built in release mode and started
+//! as a program of their own.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::step::Cargo;
+use crate::workspace::Workspace;
+
+/// The runs of `hermit-torture`; each passes its arguments on, `--help` included.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Run {
+    /// Carries a real event stream through SIGKILLs of the broker and checks that nothing was lost, doubled or reordered.
+    Real(Passed),
+    /// Traces the broker's system calls while a consumer reads 1 GiB, and shows that the log leaves by sendfile alone.
+    SendfileProof(Passed),
+    /// Measures the broker's memory with idle, lagging and stalling clients.
+    Limits(Passed),
+}
+
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+impl Run {
+    /// Builds the broker and the runner, and starts the run.
+    pub(crate) fn start(self) -> Result<()> {
+        let (name, passed) = match self {
+            Self::Real(passed) => ("real", passed),
+            Self::SendfileProof(passed) => ("sendfile-proof", passed),
+            Self::Limits(passed) => ("limits", passed),
+        };
+        let root = Workspace::load()?.root;
+        Cargo::new("build --locked --release --package hermitd --package hermit-torture").run(&root)?;
+        Cargo::new("run --locked --release --quiet --package hermit-torture --").args([name]).args(passed.args).run(&root)
+    }
+}

@@ -1,0 +1,70 @@
+//! What cargo knows about the workspace, without resolving or downloading anything.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// The workspace's packages and where they are.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Workspace {
+    #[serde(rename = "workspace_root")]
+    pub(crate) root: PathBuf,
+    pub(crate) packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) license: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `None` for a normal dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
+}
+
+impl Workspace {
+    /// Asks cargo about the workspace that this program was built in.
+    pub(crate) fn load() -> Result<Self> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+            .current_dir(here)
+            .output()
+            .context("cargo could not be run")?;
+        if !output.status.success() {
+            bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&output.stdout).context("cargo's answer is not understood")
+    }
+
+    /// A path as people write it: relative to the root.
+    pub(crate) fn relative<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, str> {
+        path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy()
+    }
+}
+
+impl Package {
+    /// The folder of the package.
+    pub(crate) fn dir(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    /// Whether it is one of the libraries in `crates/`, which others may embed.
+    pub(crate) fn is_library(&self) -> bool {
+        self.dir().parent().is_some_and(|parent| parent.ends_with("crates"))
+    }
+}
