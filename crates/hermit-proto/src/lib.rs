@@ -1,10 +1,12 @@
-//! HermitMQ's frames, record sets, handshakes and requests: pure functions over bytes.
+//! HermitMQ's bytes: frames, record sets, handshakes, requests. Pure functions; no I/O, no runtime.
 #![warn(clippy::indexing_slicing)]
 
 mod crc;
 mod frame;
 mod header;
 mod ids;
+mod names;
+pub mod session;
 
 pub use crc::{Crc32c, crc32c};
 pub use frame::{
@@ -13,3 +15,4 @@ pub use frame::{
 };
 pub use header::{HEADER_SIZE, Header, magic};
 pub use ids::{CorrelationId, LeaderEpoch, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicId};
+pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};

@@ -1,0 +1,147 @@
+//! Hello: the first request of a session.
+
+use super::body::{BodyError, BodyReader, BodyWriter};
+use super::message::{Message, Request, Response};
+use super::operation::Operation;
+
+/// The session version that this release speaks.
+pub const SESSION_VERSION: u16 = 1;
+
+/// Feature bits: what both ends have is in force. None is given yet.
+pub const FEATURES: u64 = 0;
+
+/// Says who calls, and what it can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelloRequest {
+    /// Lowest session version the client speaks.
+    pub min_version: u16,
+    /// Highest session version the client speaks.
+    pub max_version: u16,
+    /// Feature bits the client has.
+    pub features: u64,
+    /// Name of the client, for logs.
+    pub client_name: String,
+    /// Name of the authentication mechanism; empty for none.
+    pub auth_mechanism: String,
+    /// What the mechanism sends first.
+    pub auth: Vec<u8>,
+}
+
+impl HelloRequest {
+    /// A hello of this release, without authentication.
+    #[must_use]
+    pub fn new(client_name: impl Into<String>) -> Self {
+        Self {
+            min_version: SESSION_VERSION,
+            max_version: SESSION_VERSION,
+            features: FEATURES,
+            client_name: client_name.into(),
+            auth_mechanism: String::new(),
+            auth: Vec::new(),
+        }
+    }
+
+    /// The highest version that lies in the client's range and in `min..=max`.
+    #[must_use]
+    pub fn choose_version(&self, min: u16, max: u16) -> Option<u16> {
+        let highest = self.max_version.min(max);
+        (highest >= self.min_version.max(min)).then_some(highest)
+    }
+}
+
+impl Message for HelloRequest {
+    const OPERATION: Operation = Operation::Hello;
+
+    fn write(&self, body: &mut BodyWriter<'_>) {
+        body.u16(self.min_version);
+        body.u16(self.max_version);
+        body.u64(self.features);
+        body.string("client_name", &self.client_name);
+        body.string("auth_mechanism", &self.auth_mechanism);
+        body.bytes("auth", &self.auth);
+    }
+
+    fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self {
+            min_version: body.u16("min_version")?,
+            max_version: body.u16("max_version")?,
+            features: body.u64("features")?,
+            client_name: body.string("client_name")?.to_owned(),
+            auth_mechanism: body.string("auth_mechanism")?.to_owned(),
+            auth: body.bytes("auth")?.to_vec(),
+        })
+    }
+}
+
+impl Request for HelloRequest {
+    type Response = HelloResponse;
+}
+
+/// What the client has to keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Most bytes of key and payload together in one data frame.
+    pub max_frame_bytes: u32,
+    /// Most records in one data frame.
+    pub max_records: u32,
+    /// Most bytes of key and payload together in one request.
+    pub max_request_bytes: u32,
+    /// Most subscriptions in one session.
+    pub max_subscriptions: u32,
+    /// Milliseconds without a byte from the client after which it should send a heartbeat; the broker closes a
+    /// session that has been silent for three times as long. 0: never.
+    pub heartbeat_interval_ms: u32,
+}
+
+/// Opens the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelloResponse {
+    /// The session version in force.
+    pub version: u16,
+    /// The feature bits in force.
+    pub features: u64,
+    /// Name and version of the broker's program.
+    pub broker: String,
+    /// Names the data directory: the same for its whole life.
+    pub broker_id: u128,
+    /// Another one after each start of the broker.
+    pub instance: u64,
+    /// What the client has to keep to.
+    pub limits: SessionLimits,
+}
+
+impl Message for HelloResponse {
+    const OPERATION: Operation = Operation::Hello;
+
+    fn write(&self, body: &mut BodyWriter<'_>) {
+        body.u16(self.version);
+        body.u64(self.features);
+        body.string("broker", &self.broker);
+        body.u128(self.broker_id);
+        body.u64(self.instance);
+        body.u32(self.limits.max_frame_bytes);
+        body.u32(self.limits.max_records);
+        body.u32(self.limits.max_request_bytes);
+        body.u32(self.limits.max_subscriptions);
+        body.u32(self.limits.heartbeat_interval_ms);
+    }
+
+    fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self {
+            version: body.u16("version")?,
+            features: body.u64("features")?,
+            broker: body.string("broker")?.to_owned(),
+            broker_id: body.u128("broker_id")?,
+            instance: body.u64("instance")?,
+            limits: SessionLimits {
+                max_frame_bytes: body.u32("max_frame_bytes")?,
+                max_records: body.u32("max_records")?,
+                max_request_bytes: body.u32("max_request_bytes")?,
+                max_subscriptions: body.u32("max_subscriptions")?,
+                heartbeat_interval_ms: body.u32("heartbeat_interval_ms")?,
+            },
+        })
+    }
+}
+
+impl Response for HelloResponse {}

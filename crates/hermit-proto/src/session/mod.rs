@@ -1,0 +1,62 @@
+//! The version-2 session: pipelined requests, answers and deliveries over one connection
+//! (`docs/protocol.md`, "The session").
+//!
+//! Every unit is a 29-byte header, a key and a payload. The header's offset field carries the correlation id, its
+//! record-count field the [`Operation`] of a request, or the [`Status`] of a response or delivery. Correlation id 0
+//! belongs to the session itself: a response with it concerns no single request, and the broker closes behind it.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use hermit_proto::session::{DeleteTopicRequest, Message, Request};
+//! use hermit_proto::{CorrelationId, HEADER_SIZE};
+//!
+//! let request = DeleteTopicRequest { name: "orders".into() };
+//! let mut out = BytesMut::new();
+//! request.encode(CorrelationId(7), &mut out)?;
+//! assert_eq!(DeleteTopicRequest::decode(b"", &out[HEADER_SIZE..])?, request);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod body;
+mod commit;
+mod delivery;
+mod error;
+mod hello;
+mod list_offsets;
+mod liveness;
+mod message;
+mod metadata;
+mod operation;
+mod produce;
+mod producer_id;
+mod status;
+mod subscribe;
+mod topic_config;
+mod topics;
+
+pub use body::{BodyError, BodyReader, BodyWriter, EncodeError};
+pub use commit::{
+    CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse,
+};
+pub use delivery::{DeliveryError, DeliveryHead};
+pub use error::WireError;
+pub use hello::{FEATURES, HelloRequest, HelloResponse, SESSION_VERSION, SessionLimits};
+pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse, OffsetQuery};
+pub use liveness::{GoodbyeRequest, GoodbyeResponse, HeartbeatRequest, HeartbeatResponse};
+pub use message::{Message, Request, Response, ResponseError};
+pub use metadata::{MetadataRequest, MetadataResponse, MissingTopic, PartitionMetadata, TopicMetadata, TopicSelection};
+pub use operation::Operation;
+pub use produce::{Acks, ProduceResponse, ProduceTarget};
+pub use producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+pub use status::Status;
+pub use subscribe::{CreditRequest, SubscribeRequest, SubscribeResponse, UnsubscribeRequest, UnsubscribeResponse};
+pub use topic_config::{Durability, TopicConfig};
+pub use topics::{
+    CreateTopicRequest, CreateTopicResponse, DeleteTopicRequest, DeleteTopicResponse, ListTopicsRequest, ListTopicsResponse,
+    ListedTopic,
+};
+
+/// The first byte of a version-2 session: the magic of the hello request.
+///
+/// 1, 2 and 3 are the roles of version 1, 0x14–0x17 stay free for TLS, and `A` for AMQP.
+pub const FIRST_BYTE: u8 = crate::header::magic::REQUEST;
