@@ -12,6 +12,9 @@ mod mapping;
 mod real;
 pub mod sim;
 
+#[cfg(test)]
+mod conformance;
+
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;

@@ -1,1 +1,0 @@
-//! A deterministic disk in memory, for tests.
