@@ -1,1 +1,7 @@
 //! Runs a real `hermitd` through crashes, and measures what it promises: see the README.
+
+pub mod check;
+pub mod memory;
+pub mod server;
+pub mod strace;
+pub mod stream;
