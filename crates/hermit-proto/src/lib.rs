@@ -2,13 +2,18 @@
 #![warn(clippy::indexing_slicing)]
 
 mod crc;
+mod deframer;
 mod frame;
 mod header;
 mod ids;
 mod names;
+mod partitioner;
+pub mod record_set;
 pub mod session;
+pub mod v1;
 
 pub use crc::{Crc32c, crc32c};
+pub use deframer::{DeframeError, Deframer, Unit, UnitLimits};
 pub use frame::{
     Attributes, BrokerStamp, Codec, EXTENSION_SIZE, Extension, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView,
     PREFIX_SIZE, ProducedFrame, ProducerStamp,
@@ -16,3 +21,4 @@ pub use frame::{
 pub use header::{HEADER_SIZE, Header, magic};
 pub use ids::{CorrelationId, LeaderEpoch, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicId};
 pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};
+pub use partitioner::{murmur2, partition_for_key};

@@ -1,0 +1,324 @@
+//! Cuts a stream of bytes into units. Nothing is allocated for bytes that were only announced.
+
+use bytes::BytesMut;
+
+use crate::frame::PREFIX_SIZE;
+use crate::header::{HEADER_SIZE, Header, magic};
+use crate::ids::CorrelationId;
+use crate::session::{Status, WireError};
+
+/// Least room offered for a read: idle connections cost no more than this.
+const MIN_READ_BYTES: usize = 4 << 10;
+/// Most room offered for a read, unless the unit that is arriving has brought more than that already.
+const MAX_READ_BYTES: usize = 64 << 10;
+
+/// Limits on what a unit may announce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitLimits {
+    /// Bytes of key.
+    pub max_key_bytes: u32,
+    /// Bytes of key and payload together.
+    pub max_body_bytes: u64,
+}
+
+/// A whole unit: header, extension where the magic has one, key, payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    header: Header,
+    bytes: BytesMut,
+}
+
+impl Unit {
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The correlation id, in units of a session.
+    #[must_use]
+    pub const fn correlation(&self) -> CorrelationId {
+        CorrelationId(self.header.offset)
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.bytes.get(prefix_size(self.header.magic)..self.payload_at()).unwrap_or_default()
+    }
+
+    /// The payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.bytes.get(self.payload_at()..).unwrap_or_default()
+    }
+
+    /// All bytes of the unit.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All bytes of the unit, without copying.
+    #[must_use]
+    pub fn into_bytes(self) -> BytesMut {
+        self.bytes
+    }
+
+    /// The payload alone, without copying.
+    #[must_use]
+    pub fn into_payload(mut self) -> BytesMut {
+        // The unit is whole, so the payload begins within it; the minimum only spares a panic path.
+        let at = self.payload_at().min(self.bytes.len());
+        self.bytes.split_off(at)
+    }
+
+    const fn payload_at(&self) -> usize {
+        prefix_size(self.header.magic).saturating_add(self.header.key_size as usize)
+    }
+}
+
+/// Bytes before the key.
+const fn prefix_size(magic: u8) -> usize {
+    if magic == magic::DATA_V2 { PREFIX_SIZE } else { HEADER_SIZE }
+}
+
+/// A stream that cannot be cut into units: the peer's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeframeError {
+    /// A unit of a kind that is not spoken here. The stream cannot be read on.
+    #[error("a unit begins with {found:#04x}, which is not spoken here")]
+    Magic {
+        /// Its first byte.
+        found: u8,
+    },
+    /// A unit that is larger than the limit. It is passed over: call [`Deframer::next_unit`] again to go on behind it.
+    #[error("the unit's {what} has {size_bytes} bytes, the limit is {limit_bytes}")]
+    TooLarge {
+        /// The unit's header.
+        header: Header,
+        /// "key", or "key and payload".
+        what: &'static str,
+        /// The size it announces.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+}
+
+impl DeframeError {
+    /// Whether the stream cannot be read on.
+    #[must_use]
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Magic { .. })
+    }
+
+    /// The request to answer; 0, the session itself, where there is none.
+    #[must_use]
+    pub const fn correlation(&self) -> CorrelationId {
+        match self {
+            Self::Magic { .. } => CorrelationId(0),
+            Self::TooLarge { header, .. } => CorrelationId(header.offset),
+        }
+    }
+}
+
+impl From<DeframeError> for WireError {
+    fn from(error: DeframeError) -> Self {
+        match error {
+            DeframeError::Magic { .. } => Self::new(Status::Malformed, error.to_string()).field("magic"),
+            DeframeError::TooLarge { what, size_bytes, limit_bytes, .. } => {
+                Self::new(Status::TooLarge, error.to_string()).field(what).detail(limit_bytes).detail(size_bytes)
+            }
+        }
+    }
+}
+
+/// Cuts a stream of bytes into [`Unit`]s.
+///
+/// The memory it holds is at most twice what was received of the unit that is arriving, plus 64 KiB, whatever its
+/// header announces. Units are split off the buffer, not copied.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use hermit_proto::session::{HeartbeatRequest, Request};
+/// use hermit_proto::{CorrelationId, Deframer, UnitLimits, magic};
+///
+/// let mut sent = BytesMut::new();
+/// HeartbeatRequest.encode(CorrelationId(3), &mut sent)?;
+///
+/// let limits = UnitLimits { max_key_bytes: 1 << 10, max_body_bytes: 1 << 20 };
+/// let mut deframer = Deframer::new(&[magic::REQUEST], limits);
+/// deframer.extend(&sent[..10]);
+/// assert_eq!(deframer.next_unit()?, None);
+/// deframer.extend(&sent[10..]);
+/// let unit = deframer.next_unit()?.expect("it is all there");
+/// assert_eq!(unit.correlation(), CorrelationId(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Deframer {
+    buffer: BytesMut,
+    accepted: &'static [u8],
+    limits: UnitLimits,
+    /// Bytes of a refused unit that are still to be thrown away.
+    skip_bytes: u64,
+    read_bytes: usize,
+    offer: Option<Offer>,
+}
+
+/// The room last offered for a read. What the read brought is the growth since, with what was taken out added.
+#[derive(Debug)]
+struct Offer {
+    received: usize,
+    room: usize,
+    taken: usize,
+}
+
+impl Deframer {
+    /// Accepts units with these magics, within these limits.
+    #[must_use]
+    pub fn new(accepted: &'static [u8], limits: UnitLimits) -> Self {
+        Self { buffer: BytesMut::new(), accepted, limits, skip_bytes: 0, read_bytes: MIN_READ_BYTES, offer: None }
+    }
+
+    /// Other limits for the units to come, for example after a login.
+    pub const fn set_limits(&mut self, limits: UnitLimits) {
+        self.limits = limits;
+    }
+
+    /// Appends bytes that were received.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        self.skip();
+    }
+
+    /// The buffer to append received bytes to, with room for a read. Take nothing out of it.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        self.skip();
+        self.adapt();
+        let received = self.buffer.len();
+        // Past a header, room for the body as far as it has proved real by arriving; else what reads have filled so far.
+        let missing = usize::try_from(self.missing_bytes()).unwrap_or(usize::MAX);
+        let room = missing.min(received).max(self.read_bytes);
+        // What is left of the last allocation is used up first: asking for more while much is left would double twice.
+        let enough = (self.read_bytes / 4).max(MIN_READ_BYTES);
+        if self.spare_bytes() < enough {
+            self.buffer.reserve(room);
+        }
+        self.offer = Some(Offer { received, room: self.spare_bytes().min(self.read_bytes), taken: 0 });
+        &mut self.buffer
+    }
+
+    fn spare_bytes(&self) -> usize {
+        self.buffer.capacity().saturating_sub(self.buffer.len())
+    }
+
+    /// Follows the reads: twice the room when the last one filled it, half when it left three quarters empty.
+    fn adapt(&mut self) {
+        let Some(Offer { received, room, taken }) = self.offer.take() else { return };
+        let got = self.buffer.len().saturating_add(taken).saturating_sub(received);
+        if got >= room {
+            self.read_bytes = self.read_bytes.saturating_mul(2).min(MAX_READ_BYTES);
+        } else if got < room / 4 {
+            self.read_bytes = (self.read_bytes / 2).max(MIN_READ_BYTES);
+        }
+    }
+
+    fn take(&mut self, size: usize) -> BytesMut {
+        if let Some(offer) = &mut self.offer {
+            offer.taken = offer.taken.saturating_add(size);
+        }
+        self.buffer.split_to(size.min(self.buffer.len()))
+    }
+
+    /// The next whole unit, or `None` until more bytes have come.
+    ///
+    /// # Errors
+    /// [`DeframeError`], as soon as a header is there to tell.
+    pub fn next_unit(&mut self) -> Result<Option<Unit>, DeframeError> {
+        self.skip();
+        if let Some(first) = self.buffer.first()
+            && !self.accepted.contains(first)
+        {
+            return Err(DeframeError::Magic { found: *first });
+        }
+        let Some(header) = Header::peek(&self.buffer) else { return Ok(None) };
+        if let Err(refused) = self.check(&header) {
+            self.skip_bytes = unit_bytes(&header);
+            self.skip();
+            return Err(refused);
+        }
+        match usize::try_from(unit_bytes(&header)) {
+            Ok(size) if size <= self.buffer.len() => Ok(Some(Unit { header, bytes: self.take(size) })),
+            _ => Ok(None),
+        }
+    }
+
+    // "Sizes and their sum are checked against the limits before anything is allocated."
+    fn check(&self, header: &Header) -> Result<(), DeframeError> {
+        let too_large = |what, size_bytes, limit_bytes| DeframeError::TooLarge { header: *header, what, size_bytes, limit_bytes };
+        if header.key_size > self.limits.max_key_bytes {
+            return Err(too_large("key", header.key_size.into(), self.limits.max_key_bytes.into()));
+        }
+        if header.body_bytes() > self.limits.max_body_bytes {
+            return Err(too_large("key and payload", header.body_bytes(), self.limits.max_body_bytes));
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self) {
+        if self.skip_bytes > 0 {
+            let now = usize::try_from(self.skip_bytes).unwrap_or(usize::MAX).min(self.buffer.len());
+            drop(self.take(now));
+            self.skip_bytes = self.skip_bytes.saturating_sub(now as u64);
+        }
+    }
+
+    /// Bytes that must still come to complete the unit, or the header, that has begun; 0 between units, and when a
+    /// whole unit waits.
+    #[must_use]
+    pub fn missing_bytes(&self) -> u64 {
+        let received = self.buffer.len() as u64;
+        if self.skip_bytes > 0 {
+            return self.skip_bytes.saturating_sub(received);
+        }
+        match Header::peek(&self.buffer) {
+            Some(header) => unit_bytes(&header).saturating_sub(received),
+            None if self.buffer.is_empty() => 0,
+            None => (HEADER_SIZE as u64).saturating_sub(received),
+        }
+    }
+
+    /// Bytes received and not yet given out.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether the stream is between two units, so that it may end here.
+    #[must_use]
+    pub fn is_between_units(&self) -> bool {
+        self.skip_bytes == 0 && self.buffer.is_empty()
+    }
+
+    /// Gives back the buffer's memory, if it holds nothing.
+    pub fn release(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            self.offer = None;
+            self.read_bytes = MIN_READ_BYTES;
+        }
+    }
+
+    /// What was received and not given out, for example to change to another protocol.
+    #[must_use]
+    pub fn into_rest(self) -> BytesMut {
+        self.buffer
+    }
+}
+
+/// Bytes of the whole unit; cannot overflow.
+const fn unit_bytes(header: &Header) -> u64 {
+    prefix_size(header.magic) as u64 + header.body_bytes()
+}

@@ -1,0 +1,156 @@
+//! Writing a set.
+
+use super::RecordSetError;
+use super::compress::compress;
+use super::records::frame_ms;
+use super::varint;
+use crate::frame::Codec;
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// Milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// `None` is not the same as empty.
+    pub key: Option<&'a [u8]>,
+    /// `None`, a tombstone, is not the same as empty.
+    pub value: Option<&'a [u8]>,
+    /// Names and values.
+    pub headers: &'a [(&'a str, Option<&'a [u8]>)],
+}
+
+/// Gathers records into a set.
+#[derive(Clone, Debug)]
+pub struct RecordSetBuilder {
+    bytes: Vec<u8>,
+    count: u32,
+    timestamp: u64,
+}
+
+impl RecordSetBuilder {
+    /// An empty set for a frame with this timestamp, in ns since the Unix epoch.
+    #[must_use]
+    pub const fn new(frame_timestamp: u64) -> Self {
+        Self { bytes: Vec::new(), count: 0, timestamp: frame_timestamp }
+    }
+
+    /// Empties the set for the next frame, and keeps its memory.
+    pub fn reset(&mut self, frame_timestamp: u64) {
+        self.bytes.clear();
+        self.count = 0;
+        self.timestamp = frame_timestamp;
+    }
+
+    /// The frame's timestamp.
+    #[must_use]
+    pub const fn frame_timestamp(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// Records so far.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes so far, uncompressed.
+    #[must_use]
+    pub const fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes that the record would add. O(number of headers).
+    #[must_use]
+    pub fn added_bytes(&self, record: &NewRecord<'_>) -> usize {
+        let body = self.body_bytes(record);
+        varint::size(length(body)).saturating_add(body)
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// [`RecordSetError::TooLarge`] if a length or the count does not fit 31 bits; the set is then as it was.
+    pub fn append(&mut self, record: &NewRecord<'_>) -> Result<(), RecordSetError> {
+        // Every length within a record is smaller than the record's own.
+        let body = self.body_bytes(record);
+        if i32::try_from(body).is_err() {
+            return Err(RecordSetError::TooLarge { field: "record", size: body });
+        }
+        let count = self.count + 1;
+        if i32::try_from(count).is_err() {
+            return Err(RecordSetError::TooLarge { field: "count", size: count as usize });
+        }
+        self.bytes.reserve(body.saturating_add(varint::size(length(body))));
+        let out = &mut self.bytes;
+        varint::write(out, length(body));
+        out.push(0);
+        varint::write(out, record.timestamp_ms.saturating_sub(frame_ms(self.timestamp)));
+        varint::write(out, self.count.into());
+        write_nullable(out, record.key);
+        write_nullable(out, record.value);
+        varint::write(out, length(record.headers.len()));
+        for (name, value) in record.headers {
+            write_nullable(out, Some(name.as_bytes()));
+            write_nullable(out, *value);
+        }
+        self.count = count;
+        Ok(())
+    }
+
+    fn body_bytes(&self, record: &NewRecord<'_>) -> usize {
+        let headers = record
+            .headers
+            .iter()
+            .map(|(name, value)| nullable_bytes(Some(name.as_bytes())).saturating_add(nullable_bytes(*value)))
+            .fold(varint::size(length(record.headers.len())), usize::saturating_add);
+        // One byte of attributes.
+        [
+            varint::size(record.timestamp_ms.saturating_sub(frame_ms(self.timestamp))),
+            varint::size(self.count.into()),
+            nullable_bytes(record.key),
+            nullable_bytes(record.value),
+            headers,
+        ]
+        .into_iter()
+        .fold(1, usize::saturating_add)
+    }
+
+    /// The set so far, uncompressed.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The frame's payload: the set, compressed as a whole. The builder keeps its records.
+    ///
+    /// # Errors
+    /// [`RecordSetError::Compressed`] if the compressor fails, for example for want of memory.
+    pub fn finish(&self, codec: Codec) -> Result<Vec<u8>, RecordSetError> {
+        compress(codec, &self.bytes)
+    }
+}
+
+/// A length as the number that is written; no slice in memory is longer than that.
+fn length(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+fn nullable_bytes(field: Option<&[u8]>) -> usize {
+    field.map_or(varint::size(-1), |bytes| varint::size(length(bytes.len())).saturating_add(bytes.len()))
+}
+
+fn write_nullable(out: &mut Vec<u8>, field: Option<&[u8]>) {
+    match field {
+        None => varint::write(out, -1),
+        Some(bytes) => {
+            varint::write(out, length(bytes.len()));
+            out.extend_from_slice(bytes);
+        }
+    }
+}
