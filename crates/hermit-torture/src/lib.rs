@@ -1,7 +1,10 @@
 //! Runs a real `hermitd` through crashes, and measures what it promises: see the README.
 
 pub mod check;
+pub mod limits;
 pub mod memory;
+pub mod sendfile;
 pub mod server;
 pub mod strace;
 pub mod stream;
+pub mod wire;

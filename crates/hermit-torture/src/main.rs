@@ -1,0 +1,136 @@
+//! The long runs, started by `cargo xtask real`, `sendfile-proof` and `limits`. They print what they measured, on what, and end with
+//! success only if every promise was kept.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use hermit_torture::limits::{self, Load, PROMISE_BYTES, Protocol};
+use hermit_torture::memory::mib;
+use hermit_torture::sendfile;
+use hermit_torture::server::Setup;
+use tempfile::TempDir;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Long runs against a real hermitd")]
+struct Cli {
+    #[command(subcommand)]
+    run: Run,
+}
+
+#[derive(Debug, Subcommand)]
+enum Run {
+    /// Traces the broker's system calls while a consumer reads, and accounts for every byte that moved.
+    SendfileProof {
+        #[command(flatten)]
+        place: Place,
+        /// MiB to read.
+        #[arg(long, default_value_t = 1024)]
+        mib: u64,
+        /// Bytes of each message.
+        #[arg(long, default_value_t = 1024)]
+        message_bytes: usize,
+    },
+    /// Measures the broker's memory with idle, lagging and stalling clients.
+    Limits {
+        #[command(flatten)]
+        place: Place,
+        /// Idle consumers, of each protocol version.
+        #[arg(long, default_value_t = 1000)]
+        idle: usize,
+        /// MiB that the lagging consumer is behind.
+        #[arg(long, default_value_t = 4096)]
+        behind_mib: u64,
+        /// Stalling connections, of each protocol version.
+        #[arg(long, default_value_t = 200)]
+        stalled: usize,
+    },
+}
+
+/// What to run, and where.
+#[derive(Debug, Args)]
+struct Place {
+    /// The hermitd to run; the one built beside this program if not given.
+    #[arg(long)]
+    hermitd: Option<PathBuf>,
+    /// Where to make a folder for the run, on a real disk: on a memory file system a sync costs nothing, and proves nothing.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl Place {
+    /// A folder that goes when it is dropped, and a broker in it.
+    fn prepare(&self) -> Result<(TempDir, Setup)> {
+        let program = std::env::current_exe().context("this program's own path is not known")?;
+        let beside = program.parent().context("this program is in no folder")?;
+        let hermitd = self.hermitd.clone().unwrap_or_else(|| beside.join("hermitd"));
+        let dir = tempfile::tempdir_in(self.dir.as_deref().unwrap_or(beside)).context("no folder for the run can be made")?;
+        let setup = Setup::new(&hermitd, dir.path());
+        Ok((dir, setup))
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")
+        .and_then(|runtime| runtime.block_on(run(cli.run)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(run: Run) -> Result<()> {
+    match run {
+        Run::SendfileProof { place, mib, message_bytes } => {
+            prove_sendfile(&place, sendfile::Load { total_bytes: mib << 20, payload_bytes: message_bytes }).await
+        }
+        Run::Limits { place, idle, behind_mib, stalled } => measure_limits(&place, idle, behind_mib << 20, stalled).await,
+    }
+}
+
+async fn prove_sendfile(place: &Place, load: sendfile::Load) -> Result<()> {
+    let (_dir, setup) = place.prepare()?;
+    println!("a version-2 consumer reads {} in messages of {} bytes from a warm cache", mib(load.total_bytes), load.payload_bytes);
+    let proof = sendfile::prove(setup, load).await?;
+    println!("{proof}");
+    let contradictions = proof.contradictions();
+    if !contradictions.is_empty() {
+        bail!("the log does not leave by sendfile alone: {}", contradictions.join("; "));
+    }
+    println!("the log's bytes left by sendfile alone");
+    Ok(())
+}
+
+async fn measure_limits(place: &Place, idle: usize, behind_bytes: u64, stalled: usize) -> Result<()> {
+    let mut failed = Vec::new();
+    for protocol in [Protocol::V1, Protocol::V2] {
+        let loads = [
+            Load::Idle(protocol, idle),
+            Load::Behind(protocol, behind_bytes),
+            Load::Announced(protocol, stalled, 0),
+            Load::Announced(protocol, stalled, 64 << 10),
+        ];
+        for load in loads {
+            let (_dir, setup) = place.prepare()?;
+            let measured = limits::measure(setup, load).await?;
+            println!("{load}: {measured}");
+            if !measured.is_within_promise() {
+                failed.push(load.to_string());
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("over {}: {}", mib(PROMISE_BYTES), failed.join("; "));
+    }
+    println!("always under {}", mib(PROMISE_BYTES));
+    Ok(())
+}
