@@ -1,0 +1,60 @@
+//! The codec: what every frame costs on its way through the broker, and what a record costs in a set.
+#![allow(missing_docs, reason = "criterion's macros write public functions")]
+#![expect(clippy::unwrap_used, reason = "a benchmark whose set-up fails has nothing to measure")]
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use hermit_benches::{frame, noise, print_machine};
+use hermit_proto::{
+    BrokerStamp, FrameLimits, FramePrefix, FrameSalt, FrameView, LeaderEpoch, Offset, PREFIX_SIZE, PartitionId, ProducedFrame,
+    TopicId, crc32c,
+};
+
+const SALT: FrameSalt = FrameSalt::new(TopicId(1), PartitionId(2));
+
+fn checksum(c: &mut Criterion) {
+    print_machine();
+    assert_eq!(crc32c(b"123456789"), 0xE306_9283, "this is not CRC-32C");
+    let mut group = c.benchmark_group("crc32c");
+    for bytes in [29, 100, 4 << 10, 64 << 10] {
+        let data = noise(bytes);
+        group.throughput(Throughput::Bytes(bytes as u64));
+        group.bench_with_input(BenchmarkId::from_parameter(bytes), &data, |b, data| b.iter(|| crc32c(black_box(data))));
+    }
+    group.finish();
+}
+
+fn frames(c: &mut Criterion) {
+    let limits = FrameLimits::default();
+    let mut group = c.benchmark_group("frame");
+    for bytes in [100, 4 << 10, 64 << 10] {
+        let payload = noise(bytes);
+        let encoded = frame(bytes).unwrap();
+        group.throughput(Throughput::Bytes(encoded.len() as u64));
+
+        group.bench_with_input(BenchmarkId::new("encode", bytes), &payload, |b, payload| {
+            b.iter(|| ProducedFrame::message(1, Some(b"key"), black_box(payload)).prefix());
+        });
+        group.bench_with_input(BenchmarkId::new("split and check the body", bytes), &encoded, |b, encoded| {
+            b.iter(|| {
+                let (view, rest) = FrameView::split(black_box(encoded), &limits).unwrap();
+                view.verify_body().unwrap();
+                assert!(rest.is_empty());
+            });
+        });
+    }
+    group.finish();
+
+    // What is done under the partition's lock, and by whoever reads a header back; the size of the frame does not matter.
+    let stamp = BrokerStamp { offset: Offset(7), leader_epoch: LeaderEpoch(1), append_time: 9, flushed_distance: 0 };
+    let mut encoded = frame(100).unwrap();
+    let prefix: &mut [u8; PREFIX_SIZE] = encoded.first_chunk_mut().unwrap();
+    FramePrefix::stamp(prefix, &stamp, &SALT);
+    assert_eq!(FramePrefix::verify(prefix, &SALT).unwrap().offset(), Offset(7));
+    c.bench_function("frame/stamp", |b| b.iter(|| FramePrefix::stamp(black_box(prefix), &stamp, &SALT)));
+    c.bench_function("frame/verify the prefix", |b| b.iter(|| FramePrefix::verify(black_box(prefix), &SALT)));
+}
+
+criterion_group!(benches, checksum, frames);
+criterion_main!(benches);
