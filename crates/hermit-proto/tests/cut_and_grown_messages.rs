@@ -1,0 +1,169 @@
+//! Every message cut at every byte is an error, never a panic; bytes behind the last known field are passed over.
+#![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
+
+mod samples;
+
+use hermit_proto::session::*;
+use hermit_proto::*;
+
+fn is_session(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&(magic::REQUEST | magic::RESPONSE | magic::DELIVERY)))
+}
+
+/// The unit with another payload, and a header that fits it.
+fn with_payload(bytes: &[u8], payload: &[u8]) -> Vec<u8> {
+    let header = Header::peek(bytes).unwrap();
+    let key = &bytes[HEADER_SIZE..][..header.key_size as usize];
+    let header = Header { payload_size: u32::try_from(payload.len()).unwrap(), ..header };
+    [&header.encode()[..], key, payload].concat()
+}
+
+#[test]
+fn every_sample_cut_at_every_byte_is_refused() {
+    for sample in samples::all() {
+        for cut in 0..sample.bytes.len() {
+            assert!((sample.reread)(&sample.bytes[..cut]).is_err(), "{} cut at {cut}", sample.name);
+        }
+    }
+}
+
+#[test]
+fn every_payload_cut_at_every_byte_under_a_header_that_fits_is_refused() {
+    for sample in samples::all().into_iter().filter(|sample| is_session(&sample.bytes)) {
+        let header = Header::peek(&sample.bytes).unwrap();
+        let payload = &sample.bytes[HEADER_SIZE + header.key_size as usize..];
+        for cut in 0..payload.len() {
+            assert!((sample.reread)(&with_payload(&sample.bytes, &payload[..cut])).is_err(), "{} cut at {cut}", sample.name);
+        }
+    }
+}
+
+#[test]
+fn fields_of_a_newer_release_are_passed_over() {
+    for sample in samples::all().into_iter().filter(|sample| is_session(&sample.bytes)) {
+        let header = Header::peek(&sample.bytes).unwrap();
+        if header.key_size > 0 {
+            continue; // The payload is frames.
+        }
+        let grown = [&sample.bytes[HEADER_SIZE..], b"a new field"].concat();
+        // It reads as the same value, which is then written as this release writes it.
+        assert_eq!((sample.reread)(&with_payload(&sample.bytes, &grown)), Ok(sample.bytes), "{}", sample.name);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_stored_frame_is_noticed() {
+    let sample = samples::all().into_iter().find(|sample| sample.name == "frame-stored").unwrap();
+    for bit in 0..sample.bytes.len() * 8 {
+        let mut bytes = sample.bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!((sample.reread)(&bytes).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn items_of_a_newer_release_are_passed_over() {
+    // One listed topic whose item has four bytes more than this release knows.
+    let mut payload = Vec::new();
+    payload.extend(1u32.to_be_bytes());
+    payload.extend((2u32 + 1 + 16 + 4 + 4).to_be_bytes());
+    payload.extend([0, 1, b't']);
+    payload.extend(9u128.to_be_bytes());
+    payload.extend(8u32.to_be_bytes());
+    payload.extend(b"more");
+    payload.push(1);
+    let expected =
+        ListTopicsResponse { topics: vec![ListedTopic { name: "t".into(), topic: TopicId(9), partitions: 8 }], more: true };
+    assert_eq!(ListTopicsResponse::decode(b"", &payload), Ok(expected));
+}
+
+/// Name `t`, no partitions, one setting with tag 99.
+fn config_with_an_unknown_tag() -> [u8; 18] {
+    [0, 1, b't', 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 99, 1]
+}
+
+#[test]
+fn an_unknown_setting_is_refused_in_a_request() {
+    let refused = CreateTopicRequest::decode(b"", &config_with_an_unknown_tag()).unwrap_err();
+    assert_eq!(refused, BodyError::UnknownSetting { tag: 99 });
+    assert_eq!(WireError::from(refused).status, Status::InvalidConfig);
+}
+
+#[test]
+fn an_unknown_setting_is_passed_over_in_a_response() {
+    let mut payload = 5u128.to_be_bytes().to_vec();
+    payload.extend(&config_with_an_unknown_tag()[3..]);
+    let expected = CreateTopicResponse { topic: TopicId(5), partitions: 0, config: TopicConfig::default() };
+    assert_eq!(CreateTopicResponse::decode(b"", &payload), Ok(expected));
+}
+
+#[test]
+fn a_key_where_none_belongs_is_refused() {
+    assert_eq!(HeartbeatRequest::decode(b"k", b""), Err(BodyError::KeySize { expected: 0, found: 1 }));
+    assert_eq!(ProduceTarget::decode(&[0; 20]), Err(BodyError::KeySize { expected: 21, found: 20 }));
+    assert_eq!(DeliveryHead::decode(&[0; 25]), Err(BodyError::KeySize { expected: 24, found: 25 }));
+}
+
+#[test]
+fn values_that_an_enumeration_does_not_know_are_refused() {
+    let bad = |field, value, allowed| BodyError::BadValue { field, value, allowed };
+    assert_eq!(MetadataRequest::decode(b"", &[3, 0]), Err(bad("selection", 3, "0, 1 or 2")));
+    let mut key = [0; 21];
+    key[20] = 2;
+    assert_eq!(ProduceTarget::decode(&key), Err(bad("acks", 2, "0 or 1")));
+    let mut payload = [0; 29];
+    payload[20] = 3;
+    assert_eq!(ListOffsetsRequest::decode(b"", &payload), Err(bad("query", 3, "0, 1 or 2")));
+}
+
+#[test]
+fn a_count_is_believed_only_as_far_as_bytes_are_there() {
+    let mut payload = vec![0, 1, b'g'];
+    payload.extend(u32::MAX.to_be_bytes());
+    payload.extend([0; 100]);
+    let needed = u64::from(u32::MAX) * 4;
+    assert_eq!(CommitRequest::decode(b"", &payload), Err(BodyError::Short { field: "entries", needed, remaining: 100 }));
+}
+
+#[test]
+fn a_field_that_does_not_fit_leaves_the_buffer_as_it_was() {
+    let mut out = bytes::BytesMut::from(&b"before"[..]);
+    let too_long = DeleteTopicRequest { name: "x".repeat(65_536) };
+    let error = too_long.encode(CorrelationId(1), &mut out).unwrap_err();
+    assert_eq!(error, EncodeError { field: "name", size: 65_536, limit: 65_535 });
+    assert_eq!(&out[..], b"before");
+}
+
+#[test]
+fn an_error_of_any_size_can_be_sent() {
+    let error =
+        WireError { status: Status::Internal, field: "ä".repeat(5_000), message: "ü".repeat(100_000), details: vec![1; 1_000] };
+    let mut out = bytes::BytesMut::new();
+    error.encode(CorrelationId(1), &mut out);
+    let read = WireError::decode(&Header::peek(&out).unwrap(), &out[HEADER_SIZE..]).unwrap();
+    assert_eq!((read.field.len(), read.message.len(), read.details.len()), (4096, 4096, 255));
+}
+
+#[test]
+fn status_codes_and_operations_are_unique_and_survive_the_wire() {
+    for status in Status::ALL {
+        assert_eq!(Status::from_code(status.code()), *status);
+        assert_eq!(status.is_retryable(), status.code() >= 1000);
+    }
+    assert!(Status::ALL.is_sorted_by(|a, b| a.code() < b.code()));
+    assert_eq!(Status::from_code(1_999), Status::Other(1_999));
+    assert!(Status::from_code(1_999).is_retryable());
+    assert!(Operation::ALL.is_sorted_by(|a, b| a.number() < b.number()));
+    for operation in Operation::ALL {
+        assert_eq!(Operation::from_number(operation.number()), Some(*operation));
+    }
+    assert_eq!(Operation::from_number(0), None);
+}
+
+#[test]
+fn the_version_in_common_is_the_highest() {
+    let hello = HelloRequest { min_version: 2, max_version: 5, ..HelloRequest::new("c") };
+    for (min, max, chosen) in [(1, 1, None), (1, 2, Some(2)), (3, 4, Some(4)), (4, 9, Some(5)), (6, 9, None)] {
+        assert_eq!(hello.choose_version(min, max), chosen, "{min}..={max}");
+    }
+}
