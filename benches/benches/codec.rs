@@ -6,9 +6,10 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hermit_benches::{frame, noise, print_machine};
+use hermit_proto::record_set::{NewRecord, RecordSet, RecordSetBuilder, unpack};
 use hermit_proto::{
-    BrokerStamp, FrameLimits, FramePrefix, FrameSalt, FrameView, LeaderEpoch, Offset, PREFIX_SIZE, PartitionId, ProducedFrame,
-    TopicId, crc32c,
+    Attributes, BrokerStamp, Codec, FrameLimits, FramePrefix, FrameSalt, FrameView, LeaderEpoch, Offset, PREFIX_SIZE, PartitionId,
+    ProducedFrame, TopicId, crc32c,
 };
 
 const SALT: FrameSalt = FrameSalt::new(TopicId(1), PartitionId(2));
@@ -56,5 +57,46 @@ fn frames(c: &mut Criterion) {
     c.bench_function("frame/verify the prefix", |b| b.iter(|| FramePrefix::verify(black_box(prefix), &SALT)));
 }
 
-criterion_group!(benches, checksum, frames);
+/// A line of a CSV file as a record: compressible, some 70 bytes.
+const VALUE: &[u8] = b"2013,1,1,517,2,11,UA,1545,N14228,EWR,IAH,227,1400,2013-01-01T10:00:00Z";
+const RECORDS: u32 = 800;
+
+fn build(builder: &mut RecordSetBuilder) {
+    builder.reset(1_700_000_000_000_000_000);
+    for _ in 0..RECORDS {
+        let record = NewRecord { timestamp_ms: 1_700_000_000_001, key: Some(b"UA"), value: Some(VALUE), headers: &[] };
+        builder.append(black_box(&record)).unwrap();
+    }
+}
+
+fn record_sets(c: &mut Criterion) {
+    let mut builder = RecordSetBuilder::new(0);
+    build(&mut builder);
+    RecordSet::new(builder.as_bytes()).verify_count(RECORDS).unwrap();
+    let values = || RecordSet::new(builder.as_bytes()).records().map(|record| record.unwrap().value.unwrap().len()).sum::<usize>();
+    assert_eq!(values(), VALUE.len() * RECORDS as usize);
+
+    let mut group = c.benchmark_group(format!("record set of {RECORDS}"));
+    group.throughput(Throughput::Elements(RECORDS.into()));
+    group.bench_function("iterate", |b| b.iter(values));
+    group.bench_function("verify the count", |b| b.iter(|| RecordSet::new(black_box(builder.as_bytes())).verify_count(RECORDS)));
+    for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
+        let payload = builder.finish(codec).unwrap();
+        let attributes = Attributes(Attributes::RECORD_SET).with_codec(codec);
+        assert_eq!(unpack(attributes, &payload, builder.len_bytes()).unwrap(), builder.as_bytes());
+        group.bench_function(format!("unpack, {codec:?}"), |b| {
+            b.iter(|| unpack(attributes, black_box(&payload), 1 << 20).unwrap().len());
+        });
+        group.bench_function(format!("build and compress, {codec:?}"), |b| {
+            let mut builder = RecordSetBuilder::new(0);
+            b.iter(|| {
+                build(&mut builder);
+                builder.finish(codec)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, checksum, frames, record_sets);
 criterion_main!(benches);
