@@ -1,4 +1,4 @@
-//! HermitMQ's bytes: frames, record sets, handshakes, requests. Pure functions; no I/O, no runtime.
+#![doc = include_str!("../README.md")]
 #![warn(clippy::indexing_slicing)]
 
 mod crc;

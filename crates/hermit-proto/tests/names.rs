@@ -1,5 +1,4 @@
 //! The rule for names.
-#![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
 use hermit_proto::session::{Status, WireError};
 use hermit_proto::*;
