@@ -25,6 +25,14 @@ const DIR_MODE: u32 = 0o700;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
+impl RealDisk {
+    /// The operating system's files.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
 impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
