@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 #[expect(unreachable_pub, reason = "the fuzz crate has the functions in public")]
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;
@@ -53,4 +55,13 @@ fn session_messages() {
 #[test]
 fn deframing() {
     run("deframer", targets::deframer);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes(data in prop::collection::vec(any::<u8>(), 0..400)) {
+        for target in [targets::frame, targets::record_set, targets::v1_handshake, targets::session, targets::deframer] {
+            target(&data);
+        }
+    }
 }
