@@ -2,10 +2,10 @@
 
 use bytes::BytesMut;
 
-use crate::frame::PREFIX_SIZE;
 use crate::header::{HEADER_SIZE, Header, magic};
 use crate::ids::CorrelationId;
-use crate::session::{Status, WireError};
+use crate::session::{MAX_PLAIN_REQUEST_BYTES, Operation, Status, WireError};
+use crate::unit::{Unit, unit_bytes};
 
 /// Least room offered for a read: idle connections cost no more than this.
 const MIN_READ_BYTES: usize = 4 << 10;
@@ -17,70 +17,8 @@ const MAX_READ_BYTES: usize = 64 << 10;
 pub struct UnitLimits {
     /// Bytes of key.
     pub max_key_bytes: u32,
-    /// Bytes of key and payload together.
+    /// Bytes of key and payload together. Requests other than produce are held to [`MAX_PLAIN_REQUEST_BYTES`] as well.
     pub max_body_bytes: u64,
-}
-
-/// A whole unit: header, extension where the magic has one, key, payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
-    header: Header,
-    bytes: BytesMut,
-}
-
-impl Unit {
-    /// The header.
-    #[must_use]
-    pub const fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// The correlation id, in units of a session.
-    #[must_use]
-    pub const fn correlation(&self) -> CorrelationId {
-        CorrelationId(self.header.offset)
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        self.bytes.get(prefix_size(self.header.magic)..self.payload_at()).unwrap_or_default()
-    }
-
-    /// The payload.
-    #[must_use]
-    pub fn payload(&self) -> &[u8] {
-        self.bytes.get(self.payload_at()..).unwrap_or_default()
-    }
-
-    /// All bytes of the unit.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// All bytes of the unit, without copying.
-    #[must_use]
-    pub fn into_bytes(self) -> BytesMut {
-        self.bytes
-    }
-
-    /// The payload alone, without copying.
-    #[must_use]
-    pub fn into_payload(mut self) -> BytesMut {
-        // The unit is whole, so the payload begins within it; the minimum only spares a panic path.
-        let at = self.payload_at().min(self.bytes.len());
-        self.bytes.split_off(at)
-    }
-
-    const fn payload_at(&self) -> usize {
-        prefix_size(self.header.magic).saturating_add(self.header.key_size as usize)
-    }
-}
-
-/// Bytes before the key.
-const fn prefix_size(magic: u8) -> usize {
-    if magic == magic::DATA_V2 { PREFIX_SIZE } else { HEADER_SIZE }
 }
 
 /// A stream that cannot be cut into units: the peer's fault.
@@ -261,8 +199,9 @@ impl Deframer {
         if header.key_size > self.limits.max_key_bytes {
             return Err(too_large("key", header.key_size.into(), self.limits.max_key_bytes.into()));
         }
-        if header.body_bytes() > self.limits.max_body_bytes {
-            return Err(too_large("key and payload", header.body_bytes(), self.limits.max_body_bytes));
+        let limit = self.limits.max_body_bytes.min(kind_limit(header));
+        if header.body_bytes() > limit {
+            return Err(too_large("key and payload", header.body_bytes(), limit));
         }
         Ok(())
     }
@@ -318,7 +257,8 @@ impl Deframer {
     }
 }
 
-/// Bytes of the whole unit; cannot overflow.
-const fn unit_bytes(header: &Header) -> u64 {
-    prefix_size(header.magic) as u64 + header.body_bytes()
+/// Requests are unfolded into lists of names and ids, which take more memory than their bytes; only frames do not.
+const fn kind_limit(header: &Header) -> u64 {
+    let plain_request = header.magic == magic::REQUEST && header.record_count != Operation::Produce.number();
+    if plain_request { MAX_PLAIN_REQUEST_BYTES } else { u64::MAX }
 }

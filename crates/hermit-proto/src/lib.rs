@@ -10,10 +10,11 @@ mod names;
 mod partitioner;
 pub mod record_set;
 pub mod session;
+mod unit;
 pub mod v1;
 
 pub use crc::{Crc32c, crc32c};
-pub use deframer::{DeframeError, Deframer, Unit, UnitLimits};
+pub use deframer::{DeframeError, Deframer, UnitLimits};
 pub use frame::{
     Attributes, BrokerStamp, Codec, EXTENSION_SIZE, Extension, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView,
     PREFIX_SIZE, ProducedFrame, ProducerStamp,
@@ -22,3 +23,4 @@ pub use header::{HEADER_SIZE, Header, magic};
 pub use ids::{CorrelationId, LeaderEpoch, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicId};
 pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};
 pub use partitioner::{murmur2, partition_for_key};
+pub use unit::Unit;

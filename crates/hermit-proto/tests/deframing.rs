@@ -15,7 +15,7 @@ fn unit(magic: u8, correlation: u64, key: &[u8], payload: &[u8]) -> Vec<u8> {
         offset: correlation,
         key_size: u32::try_from(key.len()).unwrap(),
         payload_size: u32::try_from(payload.len()).unwrap(),
-        record_count: 1,
+        record_count: Operation::Produce.number(),
     };
     [&header.encode()[..], key, payload].concat()
 }
@@ -40,6 +40,23 @@ fn announced_sizes_are_refused_before_anything_is_allocated() {
         assert!(deframer.buffer().capacity() < 70_000);
         let wire = WireError::from(error);
         assert_eq!((wire.status, wire.details.len()), (Status::TooLarge, 2));
+    }
+}
+
+#[test]
+fn requests_without_frames_have_a_limit_of_their_own() {
+    let header = |operation: Operation| Header {
+        magic: magic::REQUEST,
+        timestamp: 0,
+        offset: 5,
+        key_size: 0,
+        payload_size: (1 << 20) + 1,
+        record_count: operation.number(),
+    };
+    for operation in Operation::ALL {
+        let mut deframer = deframer();
+        deframer.extend(&header(*operation).encode());
+        assert_eq!(deframer.next_unit().is_ok(), *operation == Operation::Produce, "{operation}");
     }
 }
 

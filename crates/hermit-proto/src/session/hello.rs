@@ -84,7 +84,8 @@ pub struct SessionLimits {
     pub max_frame_bytes: u32,
     /// Most records in one data frame.
     pub max_records: u32,
-    /// Most bytes of key and payload together in one request.
+    /// Most bytes of key and payload together in one produce request; others have 1 MiB at most
+    /// ([`MAX_PLAIN_REQUEST_BYTES`](super::MAX_PLAIN_REQUEST_BYTES)).
     pub max_request_bytes: u32,
     /// Most subscriptions in one session.
     pub max_subscriptions: u32,

@@ -60,3 +60,6 @@ pub use topics::{
 ///
 /// 1, 2 and 3 are the roles of version 1, 0x14–0x17 stay free for TLS, and `A` for AMQP.
 pub const FIRST_BYTE: u8 = crate::header::magic::REQUEST;
+
+/// Most bytes of key and payload together in a request that is not produce.
+pub const MAX_PLAIN_REQUEST_BYTES: u64 = 1 << 20;
