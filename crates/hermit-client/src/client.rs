@@ -1,0 +1,152 @@
+//! The client: one connection that producers, consumers and admin share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermit_proto::session::HelloResponse;
+
+use crate::admin::Admin;
+use crate::backoff::BackoffConfig;
+use crate::config::{Auth, ClientConfig};
+use crate::conn::Link;
+use crate::consumer::ConsumerBuilder;
+use crate::error::Result;
+use crate::producer::ProducerBuilder;
+
+/// A connection to a broker, shared by the producers, consumers and admins made from it. Cheap to clone.
+///
+/// The connection is made again whenever it breaks, with bounded back-off; producers and consumers go on where they were.
+/// It is closed when the client and everything made from it are gone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    link: Link,
+}
+
+impl Client {
+    /// Connects to one server with default settings.
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`].
+    pub async fn connect(server: &str) -> Result<Self> {
+        Self::builder().server(server).connect().await
+    }
+
+    /// A client with other settings.
+    #[must_use]
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Settings for a producer.
+    #[must_use]
+    pub fn producer(&self) -> ProducerBuilder {
+        ProducerBuilder::new(self.link.clone())
+    }
+
+    /// Settings for a consumer.
+    #[must_use]
+    pub fn consumer(&self) -> ConsumerBuilder {
+        ConsumerBuilder::new(self.link.clone())
+    }
+
+    /// Topics, offsets and committed positions.
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.link.clone())
+    }
+
+    /// What the broker said of itself when the present connection was made.
+    ///
+    /// # Errors
+    /// If there is no connection within the request timeout.
+    pub async fn broker(&self) -> Result<HelloResponse> {
+        Ok(self.link.session(self.link.deadline()).await?.hello().clone())
+    }
+}
+
+/// The settings of a [`Client`].
+#[derive(Clone, Debug, Default)]
+pub struct ClientBuilder {
+    config: ClientConfig,
+}
+
+impl ClientBuilder {
+    /// Adds an address of the broker, `HOST:PORT`. With several, the first that answers is taken.
+    #[must_use]
+    pub fn server(mut self, server: impl AsRef<str>) -> Self {
+        self.config.servers.push(server.as_ref().into());
+        self
+    }
+
+    /// The client's name in the broker's log. Default: the SDK's name and version.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.config.name = name.into();
+        self
+    }
+
+    /// How long connecting and the hello may take together, for each server. Default 5 s.
+    #[must_use]
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.config.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a request may take, reconnecting and trying again included. Default 30 s.
+    #[must_use]
+    pub const fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.config.request_timeout = timeout;
+        self
+    }
+
+    /// How long the connection may be silent before a heartbeat is sent; after three without a sign of life it is given up.
+    /// The broker's own interval is taken where that is shorter. Default 10 s.
+    #[must_use]
+    pub const fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.config.heartbeat_interval = interval;
+        self
+    }
+
+    /// How long to wait between attempts to connect, and before what the broker refused for now is tried again.
+    #[must_use]
+    pub const fn backoff(mut self, backoff: BackoffConfig) -> Self {
+        self.config.backoff = backoff;
+        self
+    }
+
+    /// The largest answer or delivery that is accepted from the broker. Default 128 MiB. It must hold the largest frame and a
+    /// partition's share of the consumer's prefetch.
+    #[must_use]
+    pub const fn max_unit_bytes(mut self, bytes: u64) -> Self {
+        self.config.max_unit_bytes = bytes;
+        self
+    }
+
+    /// What the hello says for authentication. Reserved: the broker of this release asks for none.
+    #[must_use]
+    pub fn auth(mut self, mechanism: impl Into<String>, initial: impl Into<Vec<u8>>) -> Self {
+        self.config.auth = Auth { mechanism: mechanism.into(), initial: initial.into() };
+        self
+    }
+
+    /// Connects, trying each server once.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config); [`Error::Unreachable`](crate::Error::Unreachable) and others, with the cause, if no
+    /// server answers. To wait for a broker that is still starting, use [`ClientBuilder::start`].
+    pub async fn connect(self) -> Result<Client> {
+        let client = self.start()?;
+        client.link.first_session().await?;
+        Ok(client)
+    }
+
+    /// Starts connecting and returns at once; requests wait for the connection as long as their timeout allows. Must be
+    /// called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config).
+    pub fn start(self) -> Result<Client> {
+        self.config.check()?;
+        Ok(Client { link: Link::start(Arc::new(self.config)) })
+    }
+}

@@ -1,0 +1,93 @@
+//! Connecting and the hello.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hermit_proto::session::{HelloRequest, HelloResponse, Message, Operation, Request, Response};
+use hermit_proto::{CorrelationId, Deframer, Unit, UnitLimits, magic};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::reader::{self, session_error};
+use super::session::Session;
+use super::writer;
+use crate::config::ClientConfig;
+use crate::error::{Error, ProtocolFault, Result};
+
+const HELLO: CorrelationId = CorrelationId(1);
+
+/// Keys of responses are empty, those of deliveries have 24 bytes; newer ones may have some more.
+const MAX_KEY_BYTES: u32 = 1 << 10;
+
+/// Connects, says hello, and starts the session's reader and writer. Gives up after the connect timeout.
+pub(super) async fn dial(config: &ClientConfig, server: &Arc<str>, number: u64) -> Result<Session> {
+    let after = config.connect_timeout;
+    match tokio::time::timeout(after, dial_unhurried(config, server, number)).await {
+        Ok(dialled) => dialled,
+        Err(_elapsed) => {
+            let source = io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {after:?}"));
+            Err(Error::Unreachable { server: server.clone(), source: Arc::new(source) })
+        }
+    }
+}
+
+async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -> Result<Session> {
+    let unreachable = |source| Error::Unreachable { server: server.clone(), source: Arc::new(source) };
+    let lost = |source| Error::ConnectionLost { server: server.clone(), source: Arc::new(source) };
+    let mut socket = TcpStream::connect(&**server).await.map_err(unreachable)?;
+    socket.set_nodelay(true).map_err(unreachable)?;
+
+    let hello = HelloRequest {
+        auth_mechanism: config.auth.mechanism.clone(),
+        auth: config.auth.initial.clone(),
+        ..HelloRequest::new(&*config.name)
+    };
+    let mut request = BytesMut::new();
+    hello.encode(HELLO, &mut request)?;
+    socket.write_all(&request).await.map_err(lost)?;
+
+    let limits = UnitLimits { max_key_bytes: MAX_KEY_BYTES, max_body_bytes: config.max_unit_bytes };
+    let mut deframer = Deframer::new(&[magic::RESPONSE, magic::DELIVERY], limits);
+    let unit = loop {
+        if let Some(unit) = deframer.next_unit().map_err(|fault| protocol(server, fault))? {
+            break unit;
+        }
+        if socket.read_buf(deframer.buffer()).await.map_err(lost)? == 0 {
+            return Err(lost(io::ErrorKind::UnexpectedEof.into()));
+        }
+    };
+    let hello = read_hello(server, &unit)?;
+    let heartbeat = match hello.limits.heartbeat_interval_ms {
+        0 => config.heartbeat_interval,
+        ms => config.heartbeat_interval.min(Duration::from_millis(ms.into())),
+    };
+
+    let (outgoing, to_write) = mpsc::unbounded_channel();
+    let session = Session::new(server.clone(), hello, number, outgoing);
+    let (read_half, write_half) = socket.into_split();
+    tokio::spawn(reader::run(read_half, deframer, heartbeat, session.clone()));
+    tokio::spawn(writer::run(write_half, to_write, session.clone()));
+    Ok(session)
+}
+
+fn read_hello(server: &Arc<str>, unit: &Unit) -> Result<HelloResponse> {
+    if unit.correlation() == CorrelationId(0) {
+        return Err(match session_error(unit) {
+            ProtocolFault::Ended(source) => Error::refused(Operation::Hello, source),
+            source => protocol(server, source),
+        });
+    }
+    if unit.correlation() != HELLO || unit.header().magic != magic::RESPONSE {
+        let problem = "it answers something else";
+        return Err(protocol(server, ProtocolFault::Answer { operation: HelloRequest::OPERATION, problem }));
+    }
+    HelloResponse::decode_response(unit.header(), unit.key(), unit.payload())
+        .map_err(|error| Error::answer(HelloRequest::OPERATION, server, error))
+}
+
+fn protocol(server: &Arc<str>, source: impl Into<ProtocolFault>) -> Error {
+    Error::Protocol { server: server.clone(), source: source.into() }
+}

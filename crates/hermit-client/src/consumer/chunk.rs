@@ -1,0 +1,218 @@
+//! From the bytes of a delivery to records: checksums, record sets, and what lies before the position.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hermit_proto::record_set::{RecordSet, unpack};
+use hermit_proto::{Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE, PartitionId};
+
+use super::record::Record;
+use crate::error::Error;
+
+/// Records that are decoded at a time: enough to make the call cheap, few enough to keep what waits small.
+const MAX_DECODED: usize = 4096;
+
+/// The unit's own limit bounds a frame, and nothing is allocated by its record count.
+const LIMITS: FrameLimits = FrameLimits { max_body_bytes: u32::MAX as u64, max_record_count: u32::MAX };
+
+/// Whose bytes they are.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) topic: Arc<str>,
+    pub(super) partition: PartitionId,
+    pub(super) salt: FrameSalt,
+    pub(super) max_unpacked_bytes: usize,
+}
+
+/// The frames of one delivery, as far as they are not decoded.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    frames: Bytes,
+    set: Option<OpenSet>,
+    /// What is wrong behind the records that were decoded last.
+    trouble: Option<Error>,
+    /// Behind the last record of the delivery.
+    next_offset: Offset,
+    size_bytes: u64,
+}
+
+/// A record set that is partly decoded.
+#[derive(Debug)]
+struct OpenSet {
+    prefix: FramePrefix,
+    set: Bytes,
+    decoded: usize,
+}
+
+impl Chunk {
+    pub(super) fn new(frames: Bytes, next_offset: Offset) -> Self {
+        let size_bytes = frames.len() as u64;
+        Self { frames, set: None, trouble: None, next_offset, size_bytes }
+    }
+
+    /// Bytes of credit that it took.
+    pub(super) const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    pub(super) const fn next_offset(&self) -> Offset {
+        self.next_offset
+    }
+
+    /// Decodes some records at or behind `position` into `records`. `false` when nothing is left.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::BadRecordSet`]: call again to go on behind what is damaged.
+    pub(super) fn decode(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
+        if let Some(error) = self.trouble.take() {
+            return Err(error);
+        }
+        loop {
+            if let Some(open) = &mut self.set {
+                let more = open.decode(source, position, records);
+                if !matches!(more, Ok(true)) {
+                    self.set = None;
+                }
+                if let Err(error) = more {
+                    if records.is_empty() {
+                        return Err(error);
+                    }
+                    self.trouble = Some(error);
+                }
+            } else if !self.open_frame(source, position, records)? {
+                return Ok(false);
+            }
+            if !records.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Checks the next frame, and takes its record or opens its set.
+    fn open_frame(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
+        if self.frames.is_empty() {
+            return Ok(false);
+        }
+        let (prefix, frame) = self.take_frame(source, position)?;
+        if prefix.has(Attributes::CONTROL) || prefix.next_offset() <= position {
+            return Ok(true);
+        }
+        let (first, next) = (prefix.offset().max(position), prefix.next_offset());
+        let view = match FrameView::split(&frame, &LIMITS) {
+            Ok((view, _nothing)) => view,
+            // A frame that its broker vouches for, and that this release cannot read.
+            Err(error) => return Err(source.bad_set(first, next, &error)),
+        };
+        view.verify_body().map_err(|error| source.corrupt(first, next, error))?;
+        if prefix.has(Attributes::RECORD_SET) {
+            let payload = view.payload();
+            let set = match unpack(prefix.extension.attributes, payload, source.max_unpacked_bytes) {
+                Ok(std::borrow::Cow::Borrowed(set)) => frame.slice_ref(set),
+                Ok(std::borrow::Cow::Owned(set)) => set.into(),
+                Err(error) => return Err(source.bad_set(first, next, &error)),
+            };
+            self.set = Some(OpenSet { prefix, set, decoded: 0 });
+            return Ok(true);
+        }
+        let value = (!prefix.has(Attributes::TOMBSTONE)).then(|| frame.slice_ref(view.payload()));
+        records.push_back(Record {
+            topic: source.topic.clone(),
+            partition: source.partition,
+            offset: prefix.offset(),
+            timestamp: prefix.header.timestamp,
+            append_time: prefix.extension.append_time,
+            key: view.key().map(|key| frame.slice_ref(key)),
+            value,
+            headers: Vec::new(),
+            leader_epoch: prefix.extension.leader_epoch,
+            span: prefix.header.record_count,
+        });
+        Ok(true)
+    }
+
+    /// Cuts off the next frame by the sizes that its frame CRC vouches for. Without them the rest cannot be read.
+    fn take_frame(&mut self, source: &Source, position: Offset) -> Result<(FramePrefix, Bytes), Error> {
+        let have_bytes = self.frames.len() as u64;
+        let cut = FrameError::Truncated { needed_bytes: PREFIX_SIZE as u64, have_bytes };
+        let prefix = self.frames.first_chunk().ok_or(cut).and_then(|prefix| FramePrefix::verify(prefix, &source.salt));
+        let sized = prefix.and_then(|prefix| {
+            let needed_bytes = prefix.frame_bytes();
+            let size = usize::try_from(needed_bytes).ok().filter(|size| *size <= self.frames.len());
+            size.map(|size| (prefix, size)).ok_or(FrameError::Truncated { needed_bytes, have_bytes })
+        });
+        match sized {
+            Ok((prefix, size)) => Ok((prefix, self.frames.split_to(size))),
+            Err(error) => {
+                self.frames = Bytes::new();
+                Err(source.corrupt(position, self.next_offset, error))
+            }
+        }
+    }
+}
+
+impl OpenSet {
+    /// Decodes some records. `false` when the set has no more.
+    fn decode(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
+        let count = self.prefix.header.record_count as usize;
+        let (first, next) = (self.prefix.offset(), self.prefix.next_offset());
+        let at = |index: usize| first.checked_add(index as u64).unwrap_or(next);
+        let mut found = self.decoded;
+        for record in RecordSet::new(&self.set).records().skip(self.decoded).take(MAX_DECODED) {
+            let bad = |problem: &dyn std::fmt::Display| source.bad_set(at(found).max(position), next, problem);
+            let record = record.map_err(|error| bad(&error))?;
+            if found >= count {
+                return Err(source.bad_set(
+                    next,
+                    next,
+                    &format_args!("it holds more than the {count} records that its frame names"),
+                ));
+            }
+            if record.offset_delta as usize != found {
+                return Err(bad(&format_args!("record {found} counts itself as {}", record.offset_delta)));
+            }
+            let offset = at(found);
+            found += 1;
+            if offset < position {
+                continue;
+            }
+            records.push_back(Record {
+                topic: source.topic.clone(),
+                partition: source.partition,
+                offset,
+                timestamp: record.timestamp_ns(self.prefix.header.timestamp),
+                append_time: self.prefix.extension.append_time,
+                key: record.key.map(|key| self.set.slice_ref(key)),
+                value: record.value.map(|value| self.set.slice_ref(value)),
+                headers: record
+                    .headers
+                    .map(|(name, value)| (name.to_owned(), value.map(|value| self.set.slice_ref(value))))
+                    .collect(),
+                leader_epoch: self.prefix.extension.leader_epoch,
+                span: 1,
+            });
+        }
+        if found == self.decoded && found < count {
+            let problem = format_args!("it holds {found} of the {count} records that its frame names");
+            return Err(source.bad_set(at(found).max(position), next, &problem));
+        }
+        let more = found > self.decoded;
+        self.decoded = found;
+        Ok(more)
+    }
+}
+
+impl Source {
+    fn corrupt(&self, first: Offset, next: Offset, source: FrameError) -> Error {
+        Error::Corrupt { topic: self.topic.clone(), partition: self.partition, first, next, source: Some(source) }
+    }
+
+    fn bad_set(&self, first: Offset, next: Offset, problem: &dyn std::fmt::Display) -> Error {
+        let problem = problem.to_string().into();
+        Error::BadRecordSet { topic: self.topic.clone(), partition: self.partition, first, next, problem }
+    }
+}
+
+#[cfg(test)]
+#[path = "chunk_tests.rs"]
+mod tests;

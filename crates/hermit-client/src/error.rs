@@ -1,0 +1,368 @@
+//! The one error type of the SDK.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermit_proto::session::{BodyError, EncodeError, Operation, ResponseError, Status, WireError};
+use hermit_proto::{CorrelationId, DeframeError, FrameError, LeaderEpoch, NameError, Offset, PartitionId};
+
+/// The result of the SDK's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who has to act for an [`Error`] to go away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The application: the same call fails again.
+    Caller,
+    /// The broker, or whoever runs it.
+    Broker,
+    /// The way between.
+    Network,
+    /// Stored data are damaged, or no longer what the position was taken from.
+    Data,
+}
+
+/// What went wrong. Cheap to clone, since all records of a batch share one.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection could be made.
+    #[error("cannot reach {server}: {}", plain(source))]
+    Unreachable {
+        /// The address tried.
+        server: Arc<str>,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The connection broke while something was asked, or before.
+    #[error("the connection to {server} broke: {}", plain(source))]
+    ConnectionLost {
+        /// The broker's address.
+        server: Arc<str>,
+        /// What broke it.
+        source: Arc<io::Error>,
+    },
+    /// The broker sent what the protocol does not allow; the connection was closed.
+    #[error("{server} broke the protocol: {source}")]
+    Protocol {
+        /// The broker's address.
+        server: Arc<str>,
+        /// How.
+        source: ProtocolFault,
+    },
+    /// The broker refused.
+    #[error("{operation} was refused: {source}")]
+    Refused {
+        /// What was asked.
+        operation: Operation,
+        /// The broker's answer.
+        source: Arc<WireError>,
+    },
+    /// No answer in time.
+    #[error("no {awaited} within {after:?}{}", because(source))]
+    Timeout {
+        /// What was waited for.
+        awaited: &'static str,
+        /// How long.
+        after: Duration,
+        /// What stood in the way last, if that is known.
+        source: Option<Arc<Self>>,
+    },
+    /// The records were not stored within the delivery timeout.
+    #[error("the record was not stored within the delivery timeout of {after:?}{}", because(source))]
+    DeliveryTimeout {
+        /// The delivery timeout.
+        after: Duration,
+        /// What stood in the way last.
+        source: Option<Arc<Self>>,
+    },
+    /// The records may be stored, or not: sending them again could double them.
+    #[error("the record may be stored or not; sending it again may double it: {source}")]
+    OutcomeUnknown {
+        /// What hid the outcome.
+        source: Arc<Self>,
+    },
+    /// A name breaks the rule for names.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// There is no topic of that name.
+    #[error("there is no topic `{topic}`")]
+    UnknownTopic {
+        /// The name.
+        topic: Arc<str>,
+    },
+    /// The topic has no such partition.
+    #[error("topic `{topic}` has no partition {partition}; its partitions are 0 to {}", count.saturating_sub(1))]
+    UnknownPartition {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition asked for.
+        partition: PartitionId,
+        /// How many the topic has.
+        count: u32,
+    },
+    /// The record cannot be sent as it is.
+    #[error("the record cannot be sent to topic `{topic}`: {source}")]
+    InvalidRecord {
+        /// The topic.
+        topic: Arc<str>,
+        /// What is wrong with it.
+        source: RecordFault,
+    },
+    /// A request does not fit its encoding.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A setting cannot be used.
+    #[error("setting `{setting}`: {problem}")]
+    Config {
+        /// Its name.
+        setting: &'static str,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Stored records are damaged and cannot be read.
+    #[error("topic `{topic}`, partition {partition}: the records from offset {first} up to {next} (exclusive) are damaged")]
+    Corrupt {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The first damaged offset.
+        first: Offset,
+        /// Where reading can go on.
+        next: Offset,
+        /// What the consumer found, if it was the consumer and not the broker.
+        source: Option<FrameError>,
+    },
+    /// The frame is as its producer made it, but what it holds is no record set.
+    #[error(
+        "topic `{topic}`, partition {partition}: the record set from offset {first} up to {next} (exclusive) cannot be read: {problem}"
+    )]
+    BadRecordSet {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The first offset of the frame.
+        first: Offset,
+        /// Where reading can go on.
+        next: Offset,
+        /// What is wrong.
+        problem: Arc<str>,
+    },
+    /// The position does not lie within the partition.
+    #[error(
+        "topic `{topic}`, partition {partition}: position {position} is out of range, the partition holds {log_start} up to \
+         {high_watermark} (exclusive)"
+    )]
+    OutOfRange {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The position asked for.
+        position: Offset,
+        /// The oldest offset.
+        log_start: Offset,
+        /// The end of what can be read (exclusive).
+        high_watermark: Offset,
+    },
+    /// The log lost its tail since the position was taken, and other records may stand there now.
+    #[error(
+        "topic `{topic}`, partition {partition}: position {position} was taken under leader epoch {leader_epoch}, which ended at \
+         offset {epoch_end}: records behind that were lost"
+    )]
+    Diverged {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The position.
+        position: Offset,
+        /// The epoch it was taken under.
+        leader_epoch: LeaderEpoch,
+        /// Where that epoch ended (exclusive).
+        epoch_end: Offset,
+    },
+    /// The partition is not assigned to this consumer.
+    #[error("topic `{topic}`, partition {partition} is not assigned to this consumer")]
+    NotAssigned {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// Commits need a group.
+    #[error("the consumer has no group; name one with `ConsumerBuilder::group`")]
+    NoGroup,
+    /// The client, producer or consumer was closed.
+    #[error("the {what} was closed")]
+    Closed {
+        /// "client", "producer", …
+        what: &'static str,
+    },
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolFault {
+    /// The stream cannot be cut into units.
+    #[error(transparent)]
+    Deframe(#[from] DeframeError),
+    /// An answer does not have the form of its operation.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// More came than credit was given for.
+    #[error("subscription {subscription} got more than its credit")]
+    CreditExceeded {
+        /// The subscription.
+        subscription: CorrelationId,
+    },
+    /// A delivery contradicts itself or what was asked.
+    #[error("a delivery for subscription {subscription} cannot be right: {problem}")]
+    Delivery {
+        /// The subscription.
+        subscription: CorrelationId,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// An answer contradicts the request.
+    #[error("the answer to {operation} cannot be right: {problem}")]
+    Answer {
+        /// What was asked.
+        operation: Operation,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// The session was ended by the broker.
+    #[error("the session was ended: {0}")]
+    Ended(WireError),
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordFault {
+    /// Larger than the limit.
+    #[error("it has {size_bytes} bytes, the limit is {limit_bytes}")]
+    TooLarge {
+        /// Its size when encoded, at most.
+        size_bytes: u64,
+        /// The broker's limit for a frame, or the producer's for buffered bytes.
+        limit_bytes: u64,
+    },
+    /// A compacted topic keeps the newest record of each key.
+    #[error("the topic is compacted: give the record a key")]
+    KeyRequired,
+    /// A compacted topic's frames have no room for headers.
+    #[error("the topic is compacted: its records cannot have headers")]
+    HeadersNotAllowed,
+    /// What the encoding of record sets cannot hold.
+    #[error("{0}")]
+    Encoding(Arc<str>),
+}
+
+impl Error {
+    /// Whether the same call may succeed later, unchanged. Producers and consumers have tried already for as long as
+    /// they were told to.
+    ///
+    /// ```
+    /// use hermit_client::Error;
+    ///
+    /// assert!(!Error::NoGroup.is_retryable());
+    /// ```
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } | Self::DeliveryTimeout { .. } => true,
+            Self::Refused { source, .. } => source.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Who has to act.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } => Fault::Network,
+            Self::Protocol { .. } => Fault::Broker,
+            Self::Refused { source, .. } => status_fault(source.status),
+            Self::DeliveryTimeout { source, .. } => source.as_ref().map_or(Fault::Network, |source| source.fault()),
+            Self::OutcomeUnknown { source } => source.fault(),
+            Self::Corrupt { .. } | Self::BadRecordSet { .. } | Self::OutOfRange { .. } | Self::Diverged { .. } => Fault::Data,
+            Self::Name(_)
+            | Self::UnknownTopic { .. }
+            | Self::UnknownPartition { .. }
+            | Self::InvalidRecord { .. }
+            | Self::Encode(_)
+            | Self::Config { .. }
+            | Self::NotAssigned { .. }
+            | Self::NoGroup
+            | Self::Closed { .. } => Fault::Caller,
+        }
+    }
+
+    /// The status of the broker's refusal, if this is one.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        match self {
+            Self::Refused { source, .. } => Some(source.status),
+            _ => None,
+        }
+    }
+
+    /// Whether the connection, not the request, is what failed.
+    pub(crate) const fn is_transport(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. })
+    }
+
+    pub(crate) fn refused(operation: Operation, source: WireError) -> Self {
+        Self::Refused { operation, source: Arc::new(source) }
+    }
+
+    pub(crate) fn answer(operation: Operation, server: &Arc<str>, error: ResponseError) -> Self {
+        match error {
+            ResponseError::Refused(source) => Self::refused(operation, source),
+            ResponseError::Malformed(source) => Self::Protocol { server: server.clone(), source: source.into() },
+        }
+    }
+}
+
+const fn status_fault(status: Status) -> Fault {
+    match status {
+        Status::Malformed
+        | Status::NotAuthenticated
+        | Status::NotAuthorized
+        | Status::UnknownTopic
+        | Status::UnknownPartition
+        | Status::TopicExists
+        | Status::InvalidName
+        | Status::InvalidConfig
+        | Status::InternalTopic
+        | Status::TooLarge
+        | Status::TooManyRecords
+        | Status::KeyRequired
+        | Status::RecordSetNotAllowed
+        | Status::UnsupportedFrame
+        | Status::CommitBeyondEnd => Fault::Caller,
+        Status::CorruptFrame => Fault::Network,
+        Status::CorruptLog | Status::Diverged | Status::OffsetOutOfRange => Fault::Data,
+        _ => Fault::Broker,
+    }
+}
+
+fn because(source: &Option<Arc<Error>>) -> String {
+    source.as_ref().map_or_else(String::new, |source| format!(": {source}"))
+}
+
+/// An I/O error in words, without the system's number behind them.
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the broker closed it".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Batches: gathering records, and turning them into frames.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use hermit_proto::record_set::{RecordSetBuilder, RecordSetError};
+use hermit_proto::{Codec, FrameError, PREFIX_SIZE, ProducedFrame, ProducerStamp};
+use tokio::time::Instant;
+
+use super::delivery::{BatchOutcome, BatchResult, Delivery};
+use super::record::ProducerRecord;
+
+/// A batch that takes more records.
+#[derive(Debug)]
+pub(super) struct OpenBatch {
+    gathered: Gathered,
+    created: Instant,
+    result: Arc<BatchResult>,
+    cost_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Gathered {
+    Set(RecordSetBuilder),
+    /// A frame for each record.
+    Singles {
+        records: Vec<Single>,
+        frames_bytes: usize,
+    },
+}
+
+#[derive(Debug)]
+struct Single {
+    timestamp: u64,
+    key: Option<Bytes>,
+    /// `None` is a tombstone.
+    value: Option<Bytes>,
+}
+
+impl OpenBatch {
+    pub(super) fn set(frame_timestamp: u64, created: Instant, result: BatchResult) -> Self {
+        let gathered = Gathered::Set(RecordSetBuilder::new(frame_timestamp));
+        Self { gathered, created, result: Arc::new(result), cost_bytes: 0 }
+    }
+
+    pub(super) fn singles(created: Instant, result: BatchResult) -> Self {
+        let gathered = Gathered::Singles { records: Vec::new(), frames_bytes: 0 };
+        Self { gathered, created, result: Arc::new(result), cost_bytes: 0 }
+    }
+
+    pub(super) const fn created(&self) -> Instant {
+        self.created
+    }
+
+    pub(super) fn record_count(&self) -> u32 {
+        match &self.gathered {
+            Gathered::Set(builder) => builder.count(),
+            Gathered::Singles { records, .. } => u32::try_from(records.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Bytes of frames, uncompressed.
+    pub(super) fn len_bytes(&self) -> usize {
+        match &self.gathered {
+            Gathered::Set(builder) => builder.len_bytes(),
+            Gathered::Singles { frames_bytes, .. } => *frames_bytes,
+        }
+    }
+
+    /// Bytes that the record would add.
+    pub(super) fn added_bytes(&self, record: &ProducerRecord<'_>, timestamp: u64) -> usize {
+        match &self.gathered {
+            Gathered::Set(builder) => builder.added_bytes(&record.in_set(timestamp)),
+            Gathered::Singles { .. } => PREFIX_SIZE.saturating_add(record.data_bytes()),
+        }
+    }
+
+    /// Copies the record in. `cost_bytes` of the producer's buffer belong to it until the batch is done.
+    pub(super) fn append(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        timestamp: u64,
+        cost_bytes: usize,
+    ) -> Result<Delivery, RecordSetError> {
+        let index = self.record_count();
+        let added = self.added_bytes(record, timestamp);
+        match &mut self.gathered {
+            Gathered::Set(builder) => builder.append(&record.in_set(timestamp))?,
+            Gathered::Singles { records, frames_bytes } => {
+                records.push(Single {
+                    timestamp,
+                    key: record.key.map(Bytes::copy_from_slice),
+                    value: record.value.map(Bytes::copy_from_slice),
+                });
+                *frames_bytes = frames_bytes.saturating_add(added);
+            }
+        }
+        self.cost_bytes = self.cost_bytes.saturating_add(cost_bytes);
+        Ok(Delivery::new(self.result.clone(), index, timestamp))
+    }
+
+    /// Compresses, and takes no more records.
+    pub(super) fn seal(self, codec: Codec, deadline: Instant) -> Batch {
+        let record_count = self.record_count();
+        let body = match self.gathered {
+            Gathered::Set(builder) => {
+                let timestamp = builder.frame_timestamp();
+                match builder.finish(codec) {
+                    Ok(payload) if codec == Codec::None || payload.len() < builder.len_bytes() => {
+                        Body::Set { timestamp, codec, payload: payload.into() }
+                    }
+                    // What does not shrink travels as it is.
+                    _ => Body::Set { timestamp, codec: Codec::None, payload: Bytes::copy_from_slice(builder.as_bytes()) },
+                }
+            }
+            Gathered::Singles { records, .. } => Body::Singles(records),
+        };
+        Batch { body, record_count, cost_bytes: self.cost_bytes, deadline, result: self.result, torn: false }
+    }
+}
+
+/// A batch that is complete.
+#[derive(Debug)]
+pub(super) struct Batch {
+    body: Body,
+    record_count: u32,
+    cost_bytes: usize,
+    deadline: Instant,
+    result: Arc<BatchResult>,
+    /// Its first records were stored apart from the rest.
+    torn: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    Set { timestamp: u64, codec: Codec, payload: Bytes },
+    Singles(Vec<Single>),
+}
+
+/// Frames in two pieces, so that the larger part is not copied.
+#[derive(Debug)]
+pub(super) struct EncodedFrames {
+    pub(super) head: BytesMut,
+    pub(super) tail: Bytes,
+}
+
+impl Batch {
+    pub(super) const fn record_count(&self) -> u32 {
+        self.record_count
+    }
+
+    pub(super) const fn cost_bytes(&self) -> usize {
+        self.cost_bytes
+    }
+
+    /// When the records have to be stored.
+    pub(super) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// A handle onto the batch's result.
+    pub(super) fn delivery(&self) -> Delivery {
+        Delivery::new(self.result.clone(), 0, 0)
+    }
+
+    pub(super) fn finish(self, outcome: BatchOutcome) {
+        // Offsets count from the first record, whose offset is not known then.
+        self.result.finish(if self.torn { outcome.map(|_base| None) } else { outcome });
+    }
+
+    /// Takes out the first `count` records, which are stored. `false` where they are not apart: in a set.
+    pub(super) fn cut_front(&mut self, count: u32) -> bool {
+        match &mut self.body {
+            Body::Singles(records) if (count as usize) < records.len() => {
+                records.drain(..count as usize);
+                self.record_count = self.record_count.saturating_sub(count);
+                self.torn = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The frames. `stamp` is that of the first record.
+    pub(super) fn encode(&self, stamp: Option<ProducerStamp>) -> Result<EncodedFrames, FrameError> {
+        let mut head = BytesMut::with_capacity(PREFIX_SIZE);
+        match &self.body {
+            Body::Set { timestamp, codec, payload } => {
+                let frame = ProducedFrame::record_set(*timestamp, *codec, self.record_count, payload);
+                head.extend_from_slice(&ProducedFrame { producer: stamp, ..frame }.prefix()?);
+                Ok(EncodedFrames { head, tail: payload.clone() })
+            }
+            Body::Singles(records) => {
+                let Some((last, before)) = records.split_last() else {
+                    return Ok(EncodedFrames { head, tail: Bytes::new() });
+                };
+                let mut stamp = stamp;
+                for record in before {
+                    record.encode_head(stamp, &mut head)?;
+                    head.extend_from_slice(record.value.as_deref().unwrap_or_default());
+                    stamp = stamp.map(|stamp| ProducerStamp { first_sequence: stamp.first_sequence.advance(1), ..stamp });
+                }
+                last.encode_head(stamp, &mut head)?;
+                Ok(EncodedFrames { head, tail: last.value.clone().unwrap_or_default() })
+            }
+        }
+    }
+}
+
+impl Single {
+    /// All but the payload.
+    fn encode_head(&self, producer: Option<ProducerStamp>, out: &mut BytesMut) -> Result<(), FrameError> {
+        let key = self.key.as_deref();
+        let frame = match (&self.value, key) {
+            (None, Some(key)) => ProducedFrame::tombstone(self.timestamp, key),
+            (value, key) => ProducedFrame::message(self.timestamp, key, value.as_deref().unwrap_or_default()),
+        };
+        out.extend_from_slice(&ProducedFrame { producer, ..frame }.prefix()?);
+        out.extend_from_slice(key.unwrap_or_default());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

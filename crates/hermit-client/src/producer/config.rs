@@ -1,0 +1,181 @@
+//! The settings of a producer.
+
+use std::time::Duration;
+
+use hermit_proto::Codec;
+use hermit_proto::session::Acks;
+use tokio::sync::Semaphore;
+
+use super::Producer;
+use super::lane::{LaneConfig, Promise};
+use crate::conn::Link;
+use crate::error::{Error, Result};
+
+/// The broker recognises the last five batches of a producer in each partition.
+const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
+
+/// Where records go that have neither a key nor a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keyless {
+    /// All to one partition until its batch is sent, then to the next one: fuller batches.
+    #[default]
+    Sticky,
+    /// Each to the next partition.
+    RoundRobin,
+}
+
+/// The settings of a [`Producer`].
+#[derive(Clone, Debug)]
+pub struct ProducerBuilder {
+    pub(super) link: Link,
+    pub(super) acks: Acks,
+    pub(super) idempotent: bool,
+    pub(super) codec: Codec,
+    pub(super) batch_bytes: usize,
+    pub(super) linger: Duration,
+    pub(super) max_in_flight: usize,
+    pub(super) max_buffered_bytes: usize,
+    pub(super) delivery_timeout: Duration,
+    pub(super) create_topics: bool,
+    pub(super) keyless: Keyless,
+}
+
+impl ProducerBuilder {
+    pub(crate) const fn new(link: Link) -> Self {
+        Self {
+            link,
+            acks: Acks::Committed,
+            idempotent: true,
+            codec: Codec::None,
+            batch_bytes: 64 << 10,
+            linger: Duration::from_millis(5),
+            max_in_flight: MAX_IDEMPOTENT_IN_FLIGHT,
+            max_buffered_bytes: 32 << 20,
+            delivery_timeout: Duration::from_secs(120),
+            create_topics: true,
+            keyless: Keyless::Sticky,
+        }
+    }
+
+    /// When a record counts as stored. Default [`Acks::Committed`]: when it is as durable as its topic promises. With [`Acks::None`]
+    /// when it was written to the socket: records can be lost without a word.
+    #[must_use]
+    pub const fn acks(mut self, acks: Acks) -> Self {
+        self.acks = acks;
+        self
+    }
+
+    /// Whether the broker recognises what it stored already, so that retries double nothing. Default `true`; without
+    /// effect with [`Acks::None`].
+    #[must_use]
+    pub const fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = idempotent;
+        self
+    }
+
+    /// How batches are compressed. Default: not. Topics with compaction hold single records, which are not compressed.
+    #[must_use]
+    pub const fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// Bytes of records, uncompressed, at which a batch is full. Default 64 KiB.
+    #[must_use]
+    pub const fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes;
+        self
+    }
+
+    /// How long a batch waits for more records. Default 5 ms. With 0 it still gathers what comes while its partition
+    /// has as many requests in flight as it may have.
+    #[must_use]
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Batches in flight for each partition. Default 5, which is the most for an idempotent producer.
+    #[must_use]
+    pub const fn max_in_flight(mut self, batches: usize) -> Self {
+        self.max_in_flight = batches;
+        self
+    }
+
+    /// Bytes of records that may wait for their answers. Default 32 MiB. When they are used up, sending waits.
+    #[must_use]
+    pub const fn max_buffered_bytes(mut self, bytes: usize) -> Self {
+        self.max_buffered_bytes = bytes;
+        self
+    }
+
+    /// How long a record may take to be stored, retries included, before it fails. Default 2 min.
+    #[must_use]
+    pub const fn delivery_timeout(mut self, timeout: Duration) -> Self {
+        self.delivery_timeout = timeout;
+        self
+    }
+
+    /// Whether topics that are not there are created, if the broker's settings allow. Default `true`.
+    #[must_use]
+    pub const fn create_topics(mut self, create: bool) -> Self {
+        self.create_topics = create;
+        self
+    }
+
+    /// Where records go that have neither a key nor a partition. Default [`Keyless::Sticky`].
+    #[must_use]
+    pub const fn keyless(mut self, keyless: Keyless) -> Self {
+        self.keyless = keyless;
+        self
+    }
+
+    /// Starts the producer. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`].
+    pub fn build(self) -> Result<Producer> {
+        self.check()?;
+        Ok(Producer::start(self))
+    }
+
+    fn check(&self) -> Result<()> {
+        let problem = |setting, problem: &str| Err(Error::Config { setting, problem: problem.to_owned() });
+        if self.batch_bytes == 0 {
+            return problem("batch_bytes", "must be above 0");
+        }
+        if self.max_in_flight == 0 {
+            return problem("max_in_flight", "must be above 0");
+        }
+        if self.promise() == Promise::Idempotent && self.max_in_flight > MAX_IDEMPOTENT_IN_FLIGHT {
+            return problem("max_in_flight", "an idempotent producer has 5 batches in flight at most, which the broker recognises");
+        }
+        if self.max_buffered_bytes < self.batch_bytes {
+            return problem("max_buffered_bytes", "must hold a batch at least: raise it, or lower `batch_bytes`");
+        }
+        if self.max_buffered_bytes > Semaphore::MAX_PERMITS.min(u32::MAX as usize) {
+            return problem("max_buffered_bytes", "must be below 4 GiB");
+        }
+        if self.delivery_timeout.is_zero() {
+            return problem("delivery_timeout", "must be longer than 0");
+        }
+        Ok(())
+    }
+
+    pub(super) fn promise(&self) -> Promise {
+        match (self.acks, self.idempotent) {
+            (Acks::None, _) => Promise::AtMostOnce,
+            (Acks::Committed, false) => Promise::AtLeastOnce,
+            (Acks::Committed, true) => Promise::Idempotent,
+        }
+    }
+
+    pub(super) fn lane_config(&self) -> LaneConfig {
+        LaneConfig {
+            promise: self.promise(),
+            max_in_flight: self.max_in_flight,
+            delivery_timeout: self.delivery_timeout,
+            backoff: self.link.config().backoff,
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The task behind a producer: carries batches from the slots to the lanes, and between lanes and connection.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hermit_proto::session::{Acks, InitProducerIdRequest, Operation, ProduceResponse, ProduceTarget, Response, Status};
+use hermit_proto::{CorrelationId, Unit};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::Shared;
+use super::delivery::Delivery;
+use super::lane::{Finished, Identity, Lane, LaneConfig, Outcome, Promise, Token};
+use super::slot::{Left, Slot, SlotClosed};
+use crate::conn::{Link, LinkState, ProduceAnswer, ProduceOutcome, Retry, Session};
+use crate::error::{Error, ProtocolFault, RecordFault, Result};
+
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Something was gathered, or is full.
+    Ready(Arc<Slot>),
+    /// A caller waits for buffer space.
+    Urge,
+    /// Send all that is gathered; answers with what is not done.
+    Flush(oneshot::Sender<Vec<Delivery>>),
+    /// Finish what there is, and end.
+    Close,
+}
+
+#[derive(Debug)]
+struct Stream {
+    lane: Lane,
+    slot: Arc<Slot>,
+    /// When its open batch was begun, if it has one.
+    open_since: Option<Instant>,
+    timer: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Request {
+    stream: usize,
+    record_count: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Driver {
+    link: Link,
+    link_state: watch::Receiver<LinkState>,
+    acks: Acks,
+    lane_config: LaneConfig,
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    answers: mpsc::UnboundedReceiver<ProduceAnswer>,
+    answers_to: mpsc::UnboundedSender<ProduceAnswer>,
+    identities: mpsc::UnboundedReceiver<Result<Identity>>,
+    identities_to: mpsc::UnboundedSender<Result<Identity>>,
+    identity: Option<Identity>,
+    asking_identity: bool,
+    session: Option<Session>,
+    refusals: Option<CorrelationId>,
+    streams: HashMap<usize, Stream>,
+    /// Streams to look at before waiting again.
+    touched: BTreeSet<usize>,
+    timers: BTreeSet<(Instant, usize)>,
+    requests: HashMap<Token, Request>,
+    /// In the order of sending; those that are answered are dropped when they come to the front.
+    sent: VecDeque<(Instant, Token)>,
+    closing: bool,
+}
+
+impl Driver {
+    pub(super) fn new(
+        link: Link,
+        acks: Acks,
+        lane_config: LaneConfig,
+        shared: Arc<Shared>,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        let (answers_to, answers) = mpsc::unbounded_channel();
+        let (identities_to, identities) = mpsc::unbounded_channel();
+        Self {
+            link_state: link.watch(),
+            link,
+            acks,
+            lane_config,
+            shared,
+            commands,
+            answers,
+            answers_to,
+            identities,
+            identities_to,
+            identity: None,
+            asking_identity: false,
+            session: None,
+            refusals: None,
+            streams: HashMap::new(),
+            touched: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            requests: HashMap::new(),
+            sent: VecDeque::new(),
+            closing: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.adopt_session();
+        loop {
+            let wake = self.advance(Instant::now());
+            if self.closing && self.is_idle() {
+                return self.end();
+            }
+            let timer = async {
+                match wake {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(answer) = self.answers.recv() => self.take_answer(answer),
+                Some(identity) = self.identities.recv() => self.take_identity(identity),
+                command = self.commands.recv(), if !self.commands.is_closed() => self.take_command(command.unwrap_or(Command::Close)),
+                changed = self.link_state.changed() => {
+                    if changed.is_err() {
+                        return self.abandon(&Error::Closed { what: "client" });
+                    }
+                    self.adopt_session();
+                }
+                () = timer => {}
+            }
+            self.take_what_waits();
+        }
+    }
+
+    fn take_what_waits(&mut self) {
+        while let Ok(answer) = self.answers.try_recv() {
+            self.take_answer(answer);
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            self.take_command(command);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.streams.values().all(|stream| stream.lane.is_empty() && stream.open_since.is_none())
+    }
+
+    fn take_command(&mut self, command: Command) {
+        match command {
+            Command::Ready(slot) => {
+                let number = slot.number;
+                let lane = || Lane::new(self.lane_config);
+                self.streams.entry(number).or_insert_with(|| Stream { lane: lane(), slot, open_since: None, timer: None });
+                self.touched.insert(number);
+            }
+            Command::Urge => self.touch_all(),
+            Command::Flush(reply) => {
+                let numbers: Vec<_> = self.streams.keys().copied().collect();
+                for number in numbers {
+                    self.gather(number, |_begun| true);
+                }
+                let batches = self.streams.values().flat_map(|stream| stream.lane.batches()).map(super::batch::Batch::delivery);
+                // Whoever flushes may have stopped waiting.
+                drop(reply.send(batches.collect()));
+            }
+            Command::Close => {
+                self.closing = true;
+                self.shared.buffer.close();
+                let numbers: Vec<_> = self.streams.keys().copied().collect();
+                for number in numbers {
+                    if let Some(stream) = self.streams.get(&number) {
+                        stream.slot.close(SlotClosed::Producer);
+                    }
+                    self.gather(number, |_begun| true);
+                }
+            }
+        }
+    }
+
+    fn touch_all(&mut self) {
+        self.touched.extend(self.streams.keys().copied());
+    }
+
+    /// Moves batches from the slot to the lane.
+    fn gather(&mut self, number: usize, take_open: impl FnOnce(Instant) -> bool) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let mut batches = Vec::new();
+        stream.open_since = match stream.slot.take(take_open, &mut batches) {
+            Left::Nothing => None,
+            Left::Open(begun) => Some(begun),
+        };
+        for batch in batches {
+            stream.lane.enqueue(batch);
+        }
+        self.touched.insert(number);
+    }
+
+    /// Takes over the link's session, once all that the last one left behind is dealt with.
+    fn adopt_session(&mut self) {
+        let state = self.link_state.borrow_and_update().clone();
+        while let Ok(answer) = self.answers.try_recv() {
+            self.take_answer(answer);
+        }
+        match state {
+            LinkState::Up(session) => {
+                self.refusals = match self.acks {
+                    Acks::None => session.collect_refusals(&self.answers_to).ok(),
+                    Acks::Committed => None,
+                };
+                self.session = Some(session);
+            }
+            LinkState::Connecting { last, .. } => {
+                self.session = None;
+                if let Some(error) = last {
+                    self.streams.values_mut().for_each(|stream| stream.lane.note(&error));
+                }
+            }
+        }
+        self.touch_all();
+    }
+
+    fn take_answer(&mut self, answer: ProduceAnswer) {
+        let ProduceAnswer { session, correlation, outcome } = answer;
+        let token = Token { session, correlation };
+        let Some(request) = self.requests.remove(&token) else {
+            if let ProduceOutcome::Answered(unit) = outcome {
+                self.take_refusal(&unit);
+            }
+            return;
+        };
+        let outcome = match outcome {
+            ProduceOutcome::Answered(unit) => self.read_answer(&unit, request.record_count),
+            ProduceOutcome::Written => Outcome::Stored { base: None },
+            ProduceOutcome::Lost(error) => Outcome::Lost(error),
+        };
+        if let Some(stream) = self.streams.get_mut(&request.stream) {
+            if let Outcome::Refused(error) = &outcome
+                && matches!(error.status(), Some(Status::UnknownTopic | Status::UnknownPartition))
+            {
+                stream.slot.close(SlotClosed::Topic);
+            }
+            let finished = stream.lane.answered(token, outcome, Instant::now());
+            self.touched.insert(request.stream);
+            self.finish(finished);
+        }
+    }
+
+    fn read_answer(&self, unit: &Unit, record_count: u32) -> Outcome {
+        let server: Arc<str> = self.session.as_ref().map_or_else(|| Arc::from("the broker"), |session| session.server().clone());
+        match ProduceResponse::decode_response(unit.header(), unit.key(), unit.payload()) {
+            Ok(stored) => {
+                // Offsets are told only where they follow one another.
+                let contiguous = stored.base_offset.checked_add(record_count.into()) == Some(stored.end_offset);
+                Outcome::Stored { base: contiguous.then_some(stored.base_offset) }
+            }
+            Err(error) => match Error::answer(Operation::Produce, &server, error) {
+                refused @ Error::Refused { .. } => Outcome::Refused(refused),
+                broken => {
+                    // Whatever it meant to say, the session cannot be trusted any more.
+                    if let Some(session) = &self.session {
+                        session.fail(&broken);
+                    }
+                    Outcome::Lost(broken)
+                }
+            },
+        }
+    }
+
+    /// A refusal of records that were sent with [`Acks::None`], whose deliveries are done long since.
+    fn take_refusal(&self, unit: &Unit) {
+        if Some(unit.correlation()) == self.refusals
+            && let Outcome::Refused(error) = self.read_answer(unit, 0)
+        {
+            tracing::warn!(%error, "records that were sent without asking for an answer were refused");
+            self.shared.note_failure(&error);
+        }
+    }
+
+    fn take_identity(&mut self, identity: Result<Identity>) {
+        self.asking_identity = false;
+        match identity {
+            Ok(identity) => self.identity = Some(identity),
+            Err(error) => {
+                let mut finished = Vec::new();
+                for stream in self.streams.values_mut().filter(|stream| stream.lane.wants_identity()) {
+                    stream.lane.note(&error);
+                    if !error.is_retryable() && !error.is_transport() {
+                        finished.extend(stream.lane.abandon(&error));
+                    }
+                }
+                self.finish(finished);
+            }
+        }
+        self.touch_all();
+    }
+
+    fn ask_identity(&mut self) {
+        if self.asking_identity {
+            return;
+        }
+        self.asking_identity = true;
+        let (link, reply) = (self.link.clone(), self.identities_to.clone());
+        // Asks for as long as the request timeout, with back-off.
+        tokio::spawn(async move {
+            let given = link.call(&InitProducerIdRequest::default(), Retry::Always).await;
+            let checked = given.and_then(|given| {
+                if given.producer_id.is_some() && given.producer_epoch.0 >= 0 {
+                    return Ok(Identity { id: given.producer_id, epoch: given.producer_epoch });
+                }
+                let problem = "it holds no producer id";
+                let source = ProtocolFault::Answer { operation: Operation::InitProducerId, problem };
+                Err(Error::Protocol { server: Arc::from("the broker"), source })
+            });
+            // The driver may have ended meanwhile.
+            drop(reply.send(checked));
+        });
+    }
+
+    fn finish(&self, finished: Vec<Finished>) {
+        for Finished { batch, outcome } in finished {
+            if let Err(error) = &outcome {
+                self.shared.note_failure(error);
+            }
+            self.shared.buffer.add_permits(batch.cost_bytes());
+            batch.finish(outcome);
+        }
+    }
+
+    /// Looks at every stream that something happened to, or whose time has come; says when to look again.
+    fn advance(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((at, number)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.remove(&(at, number));
+            self.touched.insert(number);
+        }
+        while let Some(number) = self.touched.pop_first() {
+            self.advance_stream(number, now);
+        }
+        let request_due = self.check_requests(now);
+        let timer = self.timers.first().map(|(at, _)| *at);
+        [request_due, timer].into_iter().flatten().min()
+    }
+
+    fn advance_stream(&mut self, number: usize, now: Instant) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let expired = stream.lane.expire(now);
+        self.finish(expired);
+        self.gather(number, |_begun| false);
+        self.send_from(number, now);
+        while let Some(stream) = self.streams.get(&number)
+            && stream.lane.wants_more()
+            && stream.open_since.is_some_and(|begun| self.is_due(begun, stream.slot.linger(), now))
+        {
+            self.gather(number, |_begun| true);
+            self.send_from(number, now);
+        }
+        self.touched.remove(&number);
+        self.set_timer(number);
+    }
+
+    fn is_due(&self, begun: Instant, linger: Duration, now: Instant) -> bool {
+        self.closing || begun + linger <= now || self.shared.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    fn set_timer(&mut self, number: usize) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        if stream.lane.is_empty() && stream.open_since.is_none() && stream.slot.is_closed() {
+            // The topic is gone, and so is the last that was meant for it.
+            let timer = stream.timer;
+            self.streams.remove(&number);
+            if let Some(timer) = timer {
+                self.timers.remove(&(timer, number));
+            }
+            return;
+        }
+        let linger = stream.open_since.filter(|_| stream.lane.wants_more()).map(|begun| begun + stream.slot.linger());
+        let due = [linger, stream.lane.next_wake()].into_iter().flatten().min();
+        if stream.timer != due {
+            if let Some(before) = stream.timer {
+                self.timers.remove(&(before, number));
+            }
+            stream.timer = due;
+        }
+        // Also where it did not change: a timer that has come is taken out.
+        if let Some(due) = due {
+            self.timers.insert((due, number));
+        }
+    }
+
+    fn send_from(&mut self, number: usize, now: Instant) {
+        loop {
+            let Some(stream) = self.streams.get_mut(&number) else { return };
+            if stream.lane.wants_identity() && !self.identity.is_some_and(|identity| stream.lane.offer_identity(identity)) {
+                return self.ask_identity();
+            }
+            let Some(session) = &self.session else { return };
+            let Some((batch, stamp)) = stream.lane.next_to_send(now) else { return };
+            let record_count = batch.record_count();
+            let target = ProduceTarget { topic: stream.slot.topic, partition: stream.slot.partition, acks: self.acks };
+            let sent = match batch.encode(stamp) {
+                Ok(frames) => session.produce(&target, &frames.head, frames.tail, &self.answers_to, self.refusals),
+                Err(error) => {
+                    let source = RecordFault::Encoding(error.to_string().into());
+                    Err(Error::InvalidRecord { topic: stream.slot.name.clone(), source })
+                }
+            };
+            match sent {
+                Ok(correlation) => {
+                    let token = Token { session: session.number(), correlation };
+                    stream.lane.sent(token);
+                    self.requests.insert(token, Request { stream: number, record_count });
+                    self.sent.push_back((now, token));
+                }
+                Err(error @ (Error::InvalidRecord { .. } | Error::Encode(_))) => {
+                    let finished = stream.lane.unsendable(error, now);
+                    self.finish(finished);
+                }
+                // The session has failed; the link will bring another.
+                Err(error) => {
+                    stream.lane.note(&error);
+                    self.session = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives up a session that leaves a request unanswered for too long: its successor gets everything in the right order.
+    fn check_requests(&mut self, now: Instant) -> Option<Instant> {
+        let patience = self.link.config().request_timeout;
+        while let Some((at, token)) = self.sent.front().copied() {
+            if !self.requests.contains_key(&token) {
+                self.sent.pop_front();
+                continue;
+            }
+            if at + patience > now {
+                return Some(at + patience);
+            }
+            self.sent.pop_front();
+            if let Some(session) = self.session.as_ref().filter(|session| session.number() == token.session) {
+                let source = io::Error::new(io::ErrorKind::TimedOut, format!("records were not answered within {patience:?}"));
+                session.fail(&Error::ConnectionLost { server: session.server().clone(), source: Arc::new(source) });
+            }
+        }
+        None
+    }
+
+    fn abandon(&mut self, error: &Error) {
+        let numbers: Vec<_> = self.streams.keys().copied().collect();
+        for number in numbers {
+            self.gather(number, |_begun| true);
+        }
+        let finished: Vec<_> = self.streams.values_mut().flat_map(|stream| stream.lane.abandon(error)).collect();
+        self.finish(finished);
+        self.end();
+    }
+
+    /// Leaves nobody waiting who was late.
+    fn end(&mut self) {
+        self.shared.buffer.close();
+        self.commands.close();
+        let closed = Error::Closed { what: "producer" };
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Ready(slot) => slot.fail(&closed),
+                Command::Flush(reply) => drop(reply.send(Vec::new())),
+                Command::Urge | Command::Close => {}
+            }
+        }
+        self.streams.values().for_each(|stream| stream.slot.fail(&closed));
+    }
+}
+
+impl Promise {
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 3] = [Self::AtMostOnce, Self::AtLeastOnce, Self::Idempotent];
+}
