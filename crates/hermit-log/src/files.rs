@@ -103,10 +103,7 @@ impl FileCache {
     /// A file that exists; it is opened at the first use, to be written to only where `writes`.
     #[must_use]
     pub fn file(&self, path: impl Into<PathBuf>, writes: bool) -> CachedFile {
-        self.slot(
-            path.into(),
-            if writes { Open::ReadWrite } else { Open::Read },
-        )
+        self.slot(path.into(), if writes { Open::ReadWrite } else { Open::Read })
     }
 
     /// Creates a file, which must not exist, for reading and writing. Neither file nor directory is synced.
@@ -125,10 +122,7 @@ impl FileCache {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
             how,
             slot: Arc::new(Slot {
-                held: RwLock::new(Held {
-                    path,
-                    state: State::Closed,
-                }),
+                held: RwLock::new(Held { path, state: State::Closed }),
                 used: AtomicBool::new(false),
                 pins: AtomicU32::new(0),
             }),
@@ -183,10 +177,7 @@ impl FileCache {
 impl Clock {
     /// Moves the hand by one file, which is closed unless it was used since the hand last passed, or is pinned, or in use right now.
     fn step(&mut self) -> Option<Arc<dyn DiskFile>> {
-        let next = self
-            .open
-            .range((Bound::Excluded(self.hand), Bound::Unbounded))
-            .next();
+        let next = self.open.range((Bound::Excluded(self.hand), Bound::Unbounded)).next();
         let (&id, slot) = next.or_else(|| self.open.iter().next())?;
         self.hand = id;
         if slot.used.swap(false, Ordering::Relaxed) {
@@ -249,10 +240,7 @@ impl CachedFile {
     pub fn get_pinned(&self) -> io::Result<PinnedFile> {
         self.slot.pins.fetch_add(1, Ordering::SeqCst);
         match self.get() {
-            Ok(file) => Ok(PinnedFile {
-                file,
-                slot: Arc::clone(&self.slot),
-            }),
+            Ok(file) => Ok(PinnedFile { file, slot: Arc::clone(&self.slot) }),
             Err(error) => {
                 self.slot.pins.fetch_sub(1, Ordering::SeqCst);
                 Err(error)
@@ -278,12 +266,7 @@ impl CachedFile {
         self.cache.shared.opens.fetch_add(1, Ordering::Relaxed);
         held.state = State::Open(Arc::clone(&file));
         self.slot.used.store(true, Ordering::Relaxed);
-        self.cache
-            .shared
-            .clock
-            .lock()
-            .open
-            .insert(self.id, Arc::clone(&self.slot));
+        self.cache.shared.clock.lock().open.insert(self.id, Arc::clone(&self.slot));
         drop(held);
         Ok(file)
     }
@@ -329,9 +312,7 @@ impl CachedFile {
 }
 
 fn out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE]
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 impl Drop for CachedFile {

@@ -1,1 +1,47 @@
-//! hermit-log
+//! HermitMQ's partition log: append-only, checksummed, crash-safe, with zero-copy reads.
+//!
+//! | to change | look in |
+//! | --- | --- |
+//! | what is locked while frames are appended | `log.rs`, `log/append.rs` |
+//! | group commit | `flusher.rs`, `log/flush.rs` |
+//! | what readers see, and the ranges for `sendfile` | `view.rs`, `log/read.rs` |
+//! | what happens at start | `recovery.rs` |
+//! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
+//! | idempotent producers | `producers.rs` |
+//! | file access, and the simulated disk | [`disk`] |
+//! | the names of files | `names.rs` |
+//!
+//! The format is in `docs/architecture.md` and `docs/protocol.md`.
+#![warn(clippy::indexing_slicing)]
+
+mod batch;
+mod checkpoint;
+mod clock;
+mod config;
+pub mod disk;
+mod error;
+mod fenced;
+mod files;
+mod flusher;
+mod index;
+mod log;
+mod maps;
+mod names;
+mod producers;
+mod recovery;
+mod scan;
+mod segment;
+mod start;
+mod state_file;
+mod view;
+
+pub use batch::{Batch, BatchFrame};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use config::{CompactionConfig, Durability, LogConfig, ProducerConfig};
+pub use error::{LogError, ProducerError};
+pub use fenced::FencedRange;
+pub use files::{CachedFile, FileCache, PinnedFile};
+pub use flusher::Flusher;
+pub use log::{Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Removed, Start};
+pub use recovery::{CutTail, RecoveryReport};
+pub use view::Bounds;

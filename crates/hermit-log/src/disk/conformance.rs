@@ -22,11 +22,7 @@ fn create(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Arc<dyn DiskFile> {
 }
 
 fn names(disk: &dyn Disk, dir: &Path) -> Vec<String> {
-    disk.list(dir)
-        .unwrap()
-        .into_iter()
-        .map(|entry| entry.name.into_string().unwrap())
-        .collect()
+    disk.list(dir).unwrap().into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
 }
 
 #[test]
@@ -43,10 +39,7 @@ fn bytes_are_read_where_they_were_written() {
         assert_eq!(file.read_at(&mut buf, 14).unwrap(), 0);
         assert_eq!(file.read_at(&mut buf, 1 << 40).unwrap(), 0);
         let mut exact = [0; 4];
-        assert_eq!(
-            file.read_exact_at(&mut exact, 11).unwrap_err().kind(),
-            ErrorKind::UnexpectedEof
-        );
+        assert_eq!(file.read_exact_at(&mut exact, 11).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         file.read_exact_at(&mut exact, 10).unwrap();
         assert_eq!(&exact, b"d\0\0!");
     });
@@ -65,10 +58,7 @@ fn a_file_is_cut_and_lengthened() {
         file.allocate(0).unwrap();
         assert_eq!(file.len().unwrap(), 8192);
         assert!(!file.is_empty().unwrap());
-        assert_eq!(
-            read_file(disk, &dir.join("a"), 100).unwrap_err().kind(),
-            ErrorKind::FileTooLarge
-        );
+        assert_eq!(read_file(disk, &dir.join("a"), 100).unwrap_err().kind(), ErrorKind::FileTooLarge);
     });
 }
 
@@ -77,36 +67,16 @@ fn open_keeps_to_its_mode() {
     on_both(|disk, dir| {
         let path = dir.join("a");
         for how in [Open::Read, Open::ReadWrite] {
-            assert_eq!(
-                disk.open(&path, how).unwrap_err().kind(),
-                ErrorKind::NotFound
-            );
+            assert_eq!(disk.open(&path, how).unwrap_err().kind(), ErrorKind::NotFound);
         }
-        assert_eq!(
-            disk.open(&dir.join("no/a"), Open::CreateNew)
-                .unwrap_err()
-                .kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.open(&dir.join("no/a"), Open::CreateNew).unwrap_err().kind(), ErrorKind::NotFound);
         create(disk, &path, b"abc");
-        assert_eq!(
-            disk.open(&path, Open::CreateNew).unwrap_err().kind(),
-            ErrorKind::AlreadyExists
-        );
+        assert_eq!(disk.open(&path, Open::CreateNew).unwrap_err().kind(), ErrorKind::AlreadyExists);
         let reader = disk.open(&path, Open::Read).unwrap();
         assert!(reader.write_at(b"x", 0).is_err());
         assert!(reader.set_len(0).is_err());
-        assert_eq!(
-            disk.open(&path, Open::CreateOrOpen).unwrap().len().unwrap(),
-            3
-        );
-        assert_eq!(
-            disk.open(&path, Open::CreateOrTruncate)
-                .unwrap()
-                .len()
-                .unwrap(),
-            0
-        );
+        assert_eq!(disk.open(&path, Open::CreateOrOpen).unwrap().len().unwrap(), 3);
+        assert_eq!(disk.open(&path, Open::CreateOrTruncate).unwrap().len().unwrap(), 0);
         assert_eq!(reader.len().unwrap(), 0);
     });
 }
@@ -122,17 +92,8 @@ fn directories_hold_what_was_put_there() {
         disk.create_dir_all(&deep.join("c")).unwrap();
         let entries = disk.list(&deep).unwrap();
         assert_eq!(names(disk, &deep), ["a", "b", "c"]);
-        assert_eq!(
-            entries
-                .iter()
-                .map(|e| (e.is_dir, e.len_bytes))
-                .collect::<Vec<_>>(),
-            [(false, 0), (false, 2), (true, 0)]
-        );
-        assert_eq!(
-            disk.remove_dir(&deep).unwrap_err().kind(),
-            ErrorKind::DirectoryNotEmpty
-        );
+        assert_eq!(entries.iter().map(|e| (e.is_dir, e.len_bytes)).collect::<Vec<_>>(), [(false, 0), (false, 2), (true, 0)]);
+        assert_eq!(disk.remove_dir(&deep).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
         for name in ["a", "b"] {
             disk.remove_file(&deep.join(name)).unwrap();
         }
@@ -143,14 +104,8 @@ fn directories_hold_what_was_put_there() {
         assert!(disk.exists(&dir.join("x")).unwrap());
         assert!(!disk.exists(&deep).unwrap());
         assert_eq!(disk.list(&deep).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(
-            disk.sync_dir(&deep).unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
-        assert_eq!(
-            disk.remove_file(&deep).unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.sync_dir(&deep).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(disk.remove_file(&deep).unwrap_err().kind(), ErrorKind::NotFound);
         create(disk, &dir.join("file"), b"");
         assert!(disk.create_dir_all(&dir.join("file")).is_err());
         assert!(disk.create_dir_all(&dir.join("file/below")).is_err());
@@ -171,12 +126,7 @@ fn rename_replaces_and_handles_keep_their_file() {
         assert_eq!(&buf, b"old");
         new.read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(&buf, b"new");
-        assert_eq!(
-            disk.rename(&dir.join("b"), &dir.join("a"))
-                .unwrap_err()
-                .kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.rename(&dir.join("b"), &dir.join("a")).unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 
@@ -199,21 +149,11 @@ fn the_lock_is_exclusive_and_names_its_holder() {
         let refused = disk.lock(&path).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::WouldBlock);
         let holder = lock_holder(&refused).unwrap();
-        assert_eq!(
-            (holder.pid, holder.path.as_path()),
-            (Some(std::process::id()), path.as_path())
-        );
-        assert!(
-            refused
-                .to_string()
-                .contains(&std::process::id().to_string())
-        );
+        assert_eq!((holder.pid, holder.path.as_path()), (Some(std::process::id()), path.as_path()));
+        assert!(refused.to_string().contains(&std::process::id().to_string()));
         drop(held);
         drop(disk.lock(&path).unwrap());
-        assert_eq!(
-            read_file(disk, &path, 99).unwrap(),
-            format!("{}\n", std::process::id()).into_bytes()
-        );
+        assert_eq!(read_file(disk, &path, 99).unwrap(), format!("{}\n", std::process::id()).into_bytes());
     });
 }
 
@@ -235,13 +175,7 @@ fn hints_are_harmless() {
     on_both(|disk, dir| {
         let file = create(disk, &dir.join("a"), &[7; 200_000]);
         file.sync_data().unwrap();
-        for (position, len) in [
-            (0, 200_000),
-            (0, 0),
-            (199_999, 1),
-            (500_000, 10),
-            (u64::MAX, 5),
-        ] {
+        for (position, len) in [(0, 200_000), (0, 0), (199_999, 1), (500_000, 10), (u64::MAX, 5)] {
             file.will_need(position, len);
             file.drop_cached(position, len);
             // Whether it is cached is the kernel's business; that there is an answer is ours.
@@ -267,12 +201,5 @@ fn only_the_owner_may_read() {
     RealDisk.create_dir_all(&below).unwrap();
     create(&RealDisk, &below.join("a"), b"");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(
-        [
-            mode(&dir.path().join("x")),
-            mode(&below),
-            mode(&below.join("a"))
-        ],
-        [0o700, 0o700, 0o600]
-    );
+    assert_eq!([mode(&dir.path().join("x")), mode(&below), mode(&below.join("a"))], [0o700, 0o700, 0o600]);
 }

@@ -1,8 +1,5 @@
 //! Read-only views of complete files: the one place of this crate with `unsafe` code.
-#![expect(
-    unsafe_code,
-    reason = "memmap2 cannot know that nobody shortens or rewrites the file; the callers' contract says so"
-)]
+#![expect(unsafe_code, reason = "memmap2 cannot know that nobody shortens or rewrites the file; the callers' contract says so")]
 
 use std::fs::File;
 use std::io;

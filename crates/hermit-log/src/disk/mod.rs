@@ -235,10 +235,7 @@ pub trait DiskFile: Debug + Send + Sync + 'static {
         while let Some(rest) = buf.get(written..).filter(|rest| !rest.is_empty()) {
             match self.write_at(rest, position.saturating_add(written as u64)) {
                 Ok(0) => {
-                    return Err(WriteError {
-                        written,
-                        source: io::ErrorKind::WriteZero.into(),
-                    });
+                    return Err(WriteError { written, source: io::ErrorKind::WriteZero.into() });
                 }
                 Ok(n) => written += n,
                 Err(source) => return Err(WriteError { written, source }),
@@ -276,10 +273,7 @@ pub struct LockHeld {
 }
 
 fn holder(pid: Option<u32>) -> String {
-    pid.map_or_else(
-        || "another process".to_owned(),
-        |pid| format!("process {pid}"),
-    )
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 /// The lock's holder, where `error` is that of a lock held by somebody else.
@@ -289,13 +283,7 @@ pub fn lock_holder(error: &io::Error) -> Option<&LockHeld> {
 }
 
 fn lock_held(path: &Path, pid: Option<u32>) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::WouldBlock,
-        LockHeld {
-            path: path.to_owned(),
-            pid,
-        },
-    )
+    io::Error::new(io::ErrorKind::WouldBlock, LockHeld { path: path.to_owned(), pid })
 }
 
 /// What a state file that is being written is called until it is complete: `<name>.tmp`. Such a file is never read, and removed at start.
@@ -333,8 +321,7 @@ pub fn read_file(disk: &dyn Disk, path: &Path, limit_bytes: u64) -> io::Result<V
     if len > limit_bytes {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let len =
-        usize::try_from(len).map_err(|_too_large| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let len = usize::try_from(len).map_err(|_too_large| io::Error::from(io::ErrorKind::FileTooLarge))?;
     let mut bytes = vec![0; len];
     let read = file.read_full_at(&mut bytes, 0)?;
     bytes.truncate(read);

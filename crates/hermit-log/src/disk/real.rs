@@ -49,11 +49,7 @@ impl Disk for RealDisk {
                 Err(error) => return Err(error),
             };
             let is_dir = metadata.is_dir();
-            entries.push(Entry {
-                name: entry.file_name(),
-                is_dir,
-                len_bytes: if is_dir { 0 } else { metadata.len() },
-            });
+            entries.push(Entry { name: entry.file_name(), is_dir, len_bytes: if is_dir { 0 } else { metadata.len() } });
         }
         entries.sort_unstable();
         Ok(entries)
@@ -199,22 +195,14 @@ impl DiskFile for RealFile {
     }
 
     fn cached(&self, position: u64, len: u64) -> bool {
-        let Some(last) = len
-            .checked_sub(1)
-            .and_then(|last| position.checked_add(last))
-        else {
+        let Some(last) = len.checked_sub(1).and_then(|last| position.checked_add(last)) else {
             return true;
         };
         let mut probe = position;
         loop {
             let mut byte = [0];
             // A read, an end of file, a file system that cannot tell: in all other cases there is nothing to wait for that this can see.
-            if let Err(Errno::AGAIN) = preadv2(
-                &self.0,
-                &mut [IoSliceMut::new(&mut byte)],
-                probe,
-                ReadWriteFlags::NOWAIT,
-            ) {
+            if let Err(Errno::AGAIN) = preadv2(&self.0, &mut [IoSliceMut::new(&mut byte)], probe, ReadWriteFlags::NOWAIT) {
                 return false;
             }
             if probe == last {

@@ -54,10 +54,7 @@ fn what_is_used_stays_open() {
     let opens = cache.open_count();
     first_byte(&files[0]);
     assert_eq!(cache.open_count(), opens);
-    assert!(
-        opens <= 22,
-        "{opens} opens: the hot file was closed again and again"
-    );
+    assert!(opens <= 22, "{opens} opens: the hot file was closed again and again");
 }
 
 #[test]
@@ -98,10 +95,7 @@ fn an_unlinked_name_is_not_opened_again() {
     assert_eq!(cache.unlinked_bytes(), 1);
     assert!(disk.put(Path::new("/0"), b"another file"));
     assert_eq!(files[0].get().unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(
-        files[0].get_pinned().unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
+    assert_eq!(files[0].get_pinned().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(reader.len().unwrap(), 1);
     drop(reader);
     assert_eq!((cache.unlinked_bytes(), cache.open_files()), (0, 0));
@@ -126,10 +120,7 @@ fn a_created_file_is_written_and_reopened_for_writing() {
     file.close();
     file.get().unwrap().write_all_at(b"d", 3).unwrap();
     assert_eq!(disk.bytes(Path::new("/log")).unwrap(), b"abcd");
-    assert_eq!(
-        cache.create("/log").unwrap_err().kind(),
-        ErrorKind::AlreadyExists
-    );
+    assert_eq!(cache.create("/log").unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 
 #[test]
@@ -143,10 +134,7 @@ fn other_files_give_way_when_descriptors_run_out() {
     disk.fail(Fault::error(Op::Open, Errno::MFILE).forever());
     drop(disk.open(Path::new("/0"), Open::Read).unwrap_err());
     files[0].close();
-    assert!(
-        files[0].get().is_err(),
-        "and where none is left, it is an error"
-    );
+    assert!(files[0].get().is_err(), "and where none is left, it is an error");
 }
 
 #[test]

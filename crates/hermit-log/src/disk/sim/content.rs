@@ -88,9 +88,7 @@ impl Content {
         let durable = Arc::make_mut(&mut self.durable);
         match fate {
             Fate::Lost => {}
-            Fate::Kept => pending
-                .iter()
-                .for_each(|(_, change)| apply(durable, change)),
+            Fate::Kept => pending.iter().for_each(|(_, change)| apply(durable, change)),
             Fate::Before(cut) => {
                 for (sequence, change) in &pending {
                     if *sequence < cut {
@@ -152,9 +150,7 @@ fn tear(durable: &mut Vec<u8>, pending: &[(u64, Change)], rng: &mut Rng) {
                 continue;
             };
             *left -= 1;
-            match bytes
-                .and_then(|bytes| bytes.get(part.start - range.start..part.end - range.start))
-            {
+            match bytes.and_then(|bytes| bytes.get(part.start - range.start..part.end - range.start)) {
                 Some(bytes) => put(durable, part.start, bytes),
                 None => {
                     let end = part.end.min(durable.len());
@@ -165,10 +161,6 @@ fn tear(durable: &mut Vec<u8>, pending: &[(u64, Change)], rng: &mut Rng) {
             }
         }
     }
-    let moment = if rng.one_in(2) {
-        sizes.len() - 1
-    } else {
-        rng.below(sizes.len())
-    };
+    let moment = if rng.one_in(2) { sizes.len() - 1 } else { rng.below(sizes.len()) };
     durable.resize(sizes.get(moment).copied().unwrap_or(size), 0);
 }

@@ -95,37 +95,19 @@ impl Fault {
     /// The next operation of this kind fails with `error` and, but for syncs, has no effect.
     #[must_use]
     pub const fn error(op: Op, error: Errno) -> Self {
-        Self {
-            op,
-            path_part: String::new(),
-            skip: 0,
-            times: 1,
-            effect: Effect::Error(error),
-        }
+        Self { op, path_part: String::new(), skip: 0, times: 1, effect: Effect::Error(error) }
     }
 
     /// The next write takes only `bytes` bytes, and says so.
     #[must_use]
     pub const fn short_write(bytes: usize) -> Self {
-        Self {
-            op: Op::Write,
-            path_part: String::new(),
-            skip: 0,
-            times: 1,
-            effect: Effect::Short(bytes),
-        }
+        Self { op: Op::Write, path_part: String::new(), skip: 0, times: 1, effect: Effect::Short(bytes) }
     }
 
     /// The next read gives only `bytes` bytes, and says so.
     #[must_use]
     pub const fn short_read(bytes: usize) -> Self {
-        Self {
-            op: Op::Read,
-            path_part: String::new(),
-            skip: 0,
-            times: 1,
-            effect: Effect::Short(bytes),
-        }
+        Self { op: Op::Read, path_part: String::new(), skip: 0, times: 1, effect: Effect::Short(bytes) }
     }
 
     /// Only paths that contain `part` match.

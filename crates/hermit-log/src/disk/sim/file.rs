@@ -35,12 +35,7 @@ fn size(position: u64, len: usize) -> io::Result<usize> {
 }
 
 impl SimFile {
-    fn run<T>(
-        &self,
-        op: Op,
-        detail: &str,
-        act: impl FnOnce(&mut State, Step) -> io::Result<T>,
-    ) -> io::Result<T> {
+    fn run<T>(&self, op: Op, detail: &str, act: impl FnOnce(&mut State, Step) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state.lock();
         if state.generation != self.generation {
             return Err(power_cut());
@@ -71,13 +66,7 @@ impl SimFile {
 }
 
 /// Reads are left out: they change nothing and would hide what does.
-pub(super) fn record<T>(
-    state: &mut State,
-    op: Op,
-    path: &Path,
-    detail: &str,
-    result: &io::Result<T>,
-) {
+pub(super) fn record<T>(state: &mut State, op: Op, path: &Path, detail: &str, result: &io::Result<T>) {
     if !op.mutates() && result.is_ok() {
         return;
     }
@@ -86,20 +75,14 @@ pub(super) fn record<T>(
         Ok(_) => String::new(),
         Err(error) => format!(": {error}"),
     };
-    state.trace.push(format!(
-        "{number:>5} {op} {}{detail}{outcome}",
-        path.display()
-    ));
+    state.trace.push(format!("{number:>5} {op} {}{detail}{outcome}", path.display()));
 }
 
 impl DiskFile for SimFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         self.run(Op::Read, "", |state, step| {
             let live = &state.file(self.node)?.content.live;
-            let rest = usize::try_from(position)
-                .ok()
-                .and_then(|at| live.get(at..))
-                .unwrap_or_default();
+            let rest = usize::try_from(position).ok().and_then(|at| live.get(at..)).unwrap_or_default();
             let n = buf.len().min(rest.len()).min(step.limit);
             if let (Some(target), Some(source)) = (buf.get_mut(..n), rest.get(..n)) {
                 target.copy_from_slice(source);
@@ -122,13 +105,7 @@ impl DiskFile for SimFile {
             let n = buf.len().min(room).min(step.limit);
             let bytes = buf.get(..n).unwrap_or(buf);
             size(position as u64, n)?;
-            self.change(
-                state,
-                Change::Write {
-                    position,
-                    bytes: bytes.into(),
-                },
-            )?;
+            self.change(state, Change::Write { position, bytes: bytes.into() })?;
             Ok(n)
         })
     }
@@ -144,15 +121,11 @@ impl DiskFile for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.run(Op::Len, "", |state, _| {
-            Ok(state.file(self.node)?.content.live.len() as u64)
-        })
+        self.run(Op::Len, "", |state, _| Ok(state.file(self.node)?.content.live.len() as u64))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.run(Op::SetLen, &format!(" {len}"), |state, _| {
-            self.change(state, Change::SetLen(size(len, 0)?))
-        })
+        self.run(Op::SetLen, &format!(" {len}"), |state, _| self.change(state, Change::SetLen(size(len, 0)?)))
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

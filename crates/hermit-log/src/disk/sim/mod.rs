@@ -62,9 +62,7 @@ impl SimDisk {
     }
 
     fn from_state(state: State) -> Self {
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Another disk in the same state — durable or not — on which the process has died. It has no faults and no cut ahead, and counts

@@ -10,18 +10,9 @@ pub(super) type NodeId = u64;
 
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
-    Set {
-        name: OsString,
-        node: NodeId,
-    },
-    Unset {
-        name: OsString,
-    },
-    Rename {
-        from: OsString,
-        to: OsString,
-        node: NodeId,
-    },
+    Set { name: OsString, node: NodeId },
+    Unset { name: OsString },
+    Rename { from: OsString, to: OsString, node: NodeId },
 }
 
 impl NameChange {
@@ -76,10 +67,7 @@ impl Names {
         let keep: Vec<bool> = match fate {
             Fate::Lost | Fate::Holes => vec![false; pending.len()],
             Fate::Kept => vec![true; pending.len()],
-            Fate::Before(cut) => pending
-                .iter()
-                .map(|(sequence, _)| *sequence < cut)
-                .collect(),
+            Fate::Before(cut) => pending.iter().map(|(sequence, _)| *sequence < cut).collect(),
             Fate::Torn => torn(&pending, rng),
         };
         for ((_, change), keep) in pending.iter().zip(keep) {
@@ -106,14 +94,7 @@ fn torn(pending: &[(u64, NameChange)], rng: &mut Rng) -> Vec<bool> {
             }
         }
     }
-    let group = |change: &NameChange| {
-        change
-            .names()
-            .next()
-            .and_then(|name| group_of.get(name))
-            .copied()
-            .unwrap_or(0)
-    };
+    let group = |change: &NameChange| change.names().next().and_then(|name| group_of.get(name)).copied().unwrap_or(0);
     let mut left: BTreeMap<usize, usize> = BTreeMap::new();
     for (_, change) in pending {
         *left.entry(group(change)).or_default() += 1;
@@ -123,11 +104,6 @@ fn torn(pending: &[(u64, NameChange)], rng: &mut Rng) -> Vec<bool> {
     }
     pending
         .iter()
-        .map(|(_, change)| {
-            left.get_mut(&group(change))
-                .filter(|left| **left > 0)
-                .map(|left| *left -= 1)
-                .is_some()
-        })
+        .map(|(_, change)| left.get_mut(&group(change)).filter(|left| **left > 0).map(|left| *left -= 1).is_some())
         .collect()
 }

@@ -16,13 +16,7 @@ use super::{SimDisk, is_power_cut};
 use crate::disk::{DirLock, Disk, DiskFile, Entry, Open, lock_held};
 
 impl SimDisk {
-    fn run<T>(
-        &self,
-        op: Op,
-        path: &Path,
-        detail: &str,
-        act: impl FnOnce(&mut State, Step) -> io::Result<T>,
-    ) -> io::Result<T> {
+    fn run<T>(&self, op: Op, path: &Path, detail: &str, act: impl FnOnce(&mut State, Step) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state.lock();
         let result = match state.begin(op, path) {
             Ok(step) => {
@@ -46,17 +40,8 @@ impl SimDisk {
 
 fn new_file(state: &mut State, path: &Path) -> io::Result<NodeId> {
     let (dir, name) = state.find_parent(path)?;
-    let node = state.add(Node::File(FileNode {
-        linked: true,
-        ..FileNode::default()
-    }));
-    state.change_names(
-        dir,
-        NameChange::Set {
-            name: name.to_owned(),
-            node,
-        },
-    )?;
+    let node = state.add(Node::File(FileNode { linked: true, ..FileNode::default() }));
+    state.change_names(dir, NameChange::Set { name: name.to_owned(), node })?;
     Ok(node)
 }
 
@@ -65,23 +50,16 @@ fn open_node(state: &mut State, path: &Path, how: Open) -> io::Result<NodeId> {
     let found = state.find(path);
     match (how, found) {
         (Open::CreateNew, Ok(_)) => Err(Errno::EXIST.into()),
-        (Open::CreateNew | Open::CreateOrOpen | Open::CreateOrTruncate, Err(error))
-            if error.kind() == io::ErrorKind::NotFound =>
-        {
+        (Open::CreateNew | Open::CreateOrOpen | Open::CreateOrTruncate, Err(error)) if error.kind() == io::ErrorKind::NotFound => {
             new_file(state, path)
         }
         (_, Err(error)) => Err(error),
         (Open::CreateOrTruncate, Ok(node)) => {
             let sequence = state.sequence();
-            state
-                .file(node)?
-                .content
-                .change(sequence, Change::SetLen(0));
+            state.file(node)?.content.change(sequence, Change::SetLen(0));
             Ok(node)
         }
-        (Open::Read | Open::ReadWrite | Open::CreateOrOpen, Ok(node)) => {
-            state.file(node).map(|_| node)
-        }
+        (Open::Read | Open::ReadWrite | Open::CreateOrOpen, Ok(node)) => state.file(node).map(|_| node),
     }
 }
 
@@ -97,13 +75,7 @@ impl Disk for SimDisk {
             self.run(Op::CreateDir, &path, "", |state, _| {
                 let (parent, name) = state.find_parent(&path)?;
                 let node = state.add(Node::Dir(Names::default()));
-                state.change_names(
-                    parent,
-                    NameChange::Set {
-                        name: name.to_owned(),
-                        node,
-                    },
-                )
+                state.change_names(parent, NameChange::Set { name: name.to_owned(), node })
             })?;
         }
         let mut state = self.state.lock();
@@ -122,16 +94,8 @@ impl Disk for SimDisk {
                 .into_iter()
                 .map(|(name, node)| {
                     Ok(match state.node(node)? {
-                        Node::File(file) => Entry {
-                            name,
-                            is_dir: false,
-                            len_bytes: file.content.live.len() as u64,
-                        },
-                        Node::Dir(_) => Entry {
-                            name,
-                            is_dir: true,
-                            len_bytes: 0,
-                        },
+                        Node::File(file) => Entry { name, is_dir: false, len_bytes: file.content.live.len() as u64 },
+                        Node::Dir(_) => Entry { name, is_dir: true, len_bytes: 0 },
                     })
                 })
                 .collect()
@@ -150,13 +114,7 @@ impl Disk for SimDisk {
             state.file(node)?.open += 1;
             Ok((node, state.generation))
         })?;
-        Ok(Arc::new(SimFile {
-            state: Arc::clone(&self.state),
-            generation,
-            node,
-            path: path.to_owned(),
-            writes: how.writes(),
-        }))
+        Ok(Arc::new(SimFile { state: Arc::clone(&self.state), generation, node, path: path.to_owned(), writes: how.writes() }))
     }
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {
@@ -175,38 +133,29 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(
-            Op::Rename,
-            from,
-            &format!(" to {}", to.display()),
-            |state, _| {
-                let node = state.find(from)?;
-                let (from_dir, from_name) = state.find_parent(from)?;
-                let (to_dir, to_name) = state.find_parent(to)?;
-                if from_dir != to_dir {
-                    // Nothing in HermitMQ moves files between directories, and what a crash leaves of it differs between file systems.
-                    return Err(Errno::XDEV.into());
-                }
-                let is_dir = matches!(state.node(node)?, Node::Dir(_));
-                if let Some(replaced) = state.names(to_dir)?.live.get(to_name).copied() {
-                    match state.node(replaced)? {
-                        Node::Dir(names) if is_dir && !names.live.is_empty() => {
-                            return Err(Errno::NOTEMPTY.into());
-                        }
-                        Node::Dir(_) if !is_dir => return Err(Errno::ISDIR.into()),
-                        Node::File(_) if is_dir => return Err(Errno::NOTDIR.into()),
-                        Node::Dir(_) => {}
-                        Node::File(file) => file.linked = replaced == node,
+        self.run(Op::Rename, from, &format!(" to {}", to.display()), |state, _| {
+            let node = state.find(from)?;
+            let (from_dir, from_name) = state.find_parent(from)?;
+            let (to_dir, to_name) = state.find_parent(to)?;
+            if from_dir != to_dir {
+                // Nothing in HermitMQ moves files between directories, and what a crash leaves of it differs between file systems.
+                return Err(Errno::XDEV.into());
+            }
+            let is_dir = matches!(state.node(node)?, Node::Dir(_));
+            if let Some(replaced) = state.names(to_dir)?.live.get(to_name).copied() {
+                match state.node(replaced)? {
+                    Node::Dir(names) if is_dir && !names.live.is_empty() => {
+                        return Err(Errno::NOTEMPTY.into());
                     }
+                    Node::Dir(_) if !is_dir => return Err(Errno::ISDIR.into()),
+                    Node::File(_) if is_dir => return Err(Errno::NOTDIR.into()),
+                    Node::Dir(_) => {}
+                    Node::File(file) => file.linked = replaced == node,
                 }
-                let change = NameChange::Rename {
-                    from: from_name.to_owned(),
-                    to: to_name.to_owned(),
-                    node,
-                };
-                state.change_names(to_dir, change)
-            },
-        )
+            }
+            let change = NameChange::Rename { from: from_name.to_owned(), to: to_name.to_owned(), node };
+            state.change_names(to_dir, change)
+        })
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -214,12 +163,7 @@ impl Disk for SimDisk {
             let node = state.find(path)?;
             let (dir, name) = state.find_parent(path)?;
             state.file(node)?.linked = false;
-            state.change_names(
-                dir,
-                NameChange::Unset {
-                    name: name.to_owned(),
-                },
-            )
+            state.change_names(dir, NameChange::Unset { name: name.to_owned() })
         })
     }
 
@@ -233,12 +177,7 @@ impl Disk for SimDisk {
                 return Err(Errno::NOTEMPTY.into());
             }
             let (parent, name) = state.find_parent(dir)?;
-            state.change_names(
-                parent,
-                NameChange::Unset {
-                    name: name.to_owned(),
-                },
-            )
+            state.change_names(parent, NameChange::Unset { name: name.to_owned() })
         })
     }
 
@@ -263,23 +202,15 @@ impl Disk for SimDisk {
             if state.locks.contains(&node) {
                 return Err(lock_held(path, Some(process::id())));
             }
-            for change in [
-                Change::SetLen(0),
-                Change::Write {
-                    position: 0,
-                    bytes: format!("{}\n", process::id()).into_bytes().into(),
-                },
-            ] {
+            for change in
+                [Change::SetLen(0), Change::Write { position: 0, bytes: format!("{}\n", process::id()).into_bytes().into() }]
+            {
                 let sequence = state.sequence();
                 state.file(node)?.content.change(sequence, change);
             }
             state.locks.insert(node);
             Ok((node, state.generation))
         })?;
-        Ok(Box::new(SimLock {
-            state: Arc::clone(&self.state),
-            generation,
-            node,
-        }))
+        Ok(Box::new(SimLock { state: Arc::clone(&self.state), generation, node }))
     }
 }

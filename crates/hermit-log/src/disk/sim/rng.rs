@@ -26,10 +26,7 @@ impl Rng {
             return 0;
         }
         // The bias is under limit / 2⁶⁴, and the value fits: it is below a `usize`.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the remainder is below a usize"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
         let value = (self.next_u64() % limit as u64) as usize;
         value
     }

@@ -27,10 +27,7 @@ impl SimDisk {
         let Ok((dir, name)) = state.find_parent(path) else {
             return false;
         };
-        let mut file = FileNode {
-            linked: true,
-            ..FileNode::default()
-        };
+        let mut file = FileNode { linked: true, ..FileNode::default() };
         file.replace(bytes);
         let node = state.add(Node::File(file));
         state
@@ -63,9 +60,7 @@ impl SimDisk {
     /// Changes one bit (bit 0 is the lowest of the first byte), durably. Answers whether the file has that bit.
     pub fn flip_bit(&self, path: &Path, bit: u64) -> bool {
         self.alter(path, |bytes| {
-            let byte = usize::try_from(bit / 8)
-                .ok()
-                .and_then(|at| bytes.get_mut(at));
+            let byte = usize::try_from(bit / 8).ok().and_then(|at| bytes.get_mut(at));
             byte.map(|byte| *byte ^= 1 << (bit % 8)).is_some()
         })
     }
@@ -73,9 +68,7 @@ impl SimDisk {
     /// Overwrites bytes within a file, durably. Answers whether the file has that many.
     pub fn overwrite(&self, path: &Path, position: u64, with: &[u8]) -> bool {
         self.alter(path, |bytes| {
-            let range = usize::try_from(position)
-                .ok()
-                .and_then(|at| bytes.get_mut(at..at + with.len()));
+            let range = usize::try_from(position).ok().and_then(|at| bytes.get_mut(at..at + with.len()));
             range.map(|range| range.copy_from_slice(with)).is_some()
         })
     }
@@ -133,20 +126,10 @@ impl SimDisk {
             let mut line = path.display().to_string();
             let written = match node {
                 Node::File(FileNode { content, .. }) => {
-                    write!(
-                        line,
-                        ": {} bytes, durable {}, {waiting} waiting",
-                        content.live.len(),
-                        content.durable.len()
-                    )
+                    write!(line, ": {} bytes, durable {}, {waiting} waiting", content.live.len(), content.durable.len())
                 }
                 Node::Dir(names) => {
-                    write!(
-                        line,
-                        "/: {} names, durable {}, {waiting} waiting",
-                        names.live.len(),
-                        names.durable.len()
-                    )
+                    write!(line, "/: {} names, durable {}, {waiting} waiting", names.live.len(), names.durable.len())
                 }
             };
             if written.is_ok() {
@@ -166,13 +149,7 @@ impl SimDisk {
             };
             visit(&path, node, &mut found);
             if let Node::Dir(names) = node {
-                todo.extend(
-                    names
-                        .live
-                        .iter()
-                        .rev()
-                        .map(|(name, node)| (path.join(name), *node)),
-                );
+                todo.extend(names.live.iter().rev().map(|(name, node)| (path.join(name), *node)));
             }
         }
         found

@@ -124,19 +124,12 @@ impl State {
         if !self.powered {
             return Err(power_cut());
         }
-        let mut step = Step {
-            op,
-            cut: false,
-            limit: usize::MAX,
-        };
+        let mut step = Step { op, cut: false, limit: usize::MAX };
         if op.mutates() {
             step.cut = self.cut_at.is_some_and(|at| self.mutations >= at);
             self.mutations += 1;
         }
-        let struck = self
-            .faults
-            .iter_mut()
-            .find_map(|fault| fault.strike(op, path));
+        let struck = self.faults.iter_mut().find_map(|fault| fault.strike(op, path));
         self.faults.retain(|fault| !fault.is_spent());
         match struck {
             Some(Effect::Error(error)) => Err(error.into()),
@@ -156,9 +149,7 @@ impl State {
         }
         if step.op.mutates() && self.images.is_some() {
             let image = self.image();
-            self.images
-                .get_or_insert_default()
-                .push((self.mutations, image));
+            self.images.get_or_insert_default().push((self.mutations, image));
         }
         result
     }
@@ -199,12 +190,7 @@ impl State {
         for component in path.components() {
             match component {
                 Component::Normal(name) => {
-                    at = self
-                        .names(at)?
-                        .live
-                        .get(name)
-                        .copied()
-                        .ok_or(Errno::NOENT)?;
+                    at = self.names(at)?.live.get(name).copied().ok_or(Errno::NOENT)?;
                 }
                 Component::RootDir | Component::CurDir => {}
                 Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL.into()),
@@ -241,9 +227,7 @@ impl State {
     pub(super) fn free_bytes(&self) -> u64 {
         /// What a disk without a set capacity reports: 1 TiB.
         const PLENTY_BYTES: u64 = 1 << 40;
-        self.capacity_bytes.map_or(PLENTY_BYTES, |capacity| {
-            capacity.saturating_sub(self.used_bytes())
-        })
+        self.capacity_bytes.map_or(PLENTY_BYTES, |capacity| capacity.saturating_sub(self.used_bytes()))
     }
 
     /// The process is gone, the kernel lives on: its page cache is still what everybody reads, and still not durable.
@@ -282,13 +266,7 @@ impl State {
         let mut todo = vec![ROOT];
         while let Some(id) = todo.pop() {
             if let Some(Node::Dir(names)) = self.nodes.get(&id) {
-                todo.extend(
-                    names
-                        .durable
-                        .values()
-                        .copied()
-                        .filter(|node| reached.insert(*node)),
-                );
+                todo.extend(names.durable.values().copied().filter(|node| reached.insert(*node)));
             }
         }
         self.nodes.retain(|id, _| reached.contains(id));
@@ -328,10 +306,7 @@ impl Node {
             Self::File(file) => (Some(&file.content.pending), None),
             Self::Dir(names) => (None, Some(&names.pending)),
         };
-        file.into_iter()
-            .flatten()
-            .map(|(at, _)| *at)
-            .chain(dir.into_iter().flatten().map(|(at, _)| *at))
+        file.into_iter().flatten().map(|(at, _)| *at).chain(dir.into_iter().flatten().map(|(at, _)| *at))
     }
 
     fn settle(&mut self, fate: Fate, rng: &mut Rng) {

@@ -48,29 +48,13 @@ fn what_was_synced_survives_and_the_rest_may_go() {
     assert_eq!(outcomes(&disk, "a"), BTreeSet::from([Some(vec![1; 2000])]));
     file.write_all_at(&[2; 3000], 2000).unwrap();
     let outcomes = outcomes(&disk, "a");
-    assert!(
-        outcomes
-            .iter()
-            .flatten()
-            .all(|bytes| bytes[..2000] == [1; 2000] && bytes.len() <= 5000)
-    );
+    assert!(outcomes.iter().flatten().all(|bytes| bytes[..2000] == [1; 2000] && bytes.len() <= 5000));
     let full: Vec<u8> = [vec![1; 2000], vec![2; 3000]].concat();
     assert!(outcomes.contains(&Some(full)), "all of it may survive");
-    assert!(
-        outcomes.contains(&Some(vec![1; 2000])),
-        "none of it may survive"
-    );
-    assert!(
-        outcomes.contains(&Some([vec![1; 2000], vec![0; 3000]].concat())),
-        "only its size may survive"
-    );
-    let hole = |bytes: &Vec<u8>| {
-        bytes.len() == 5000 && bytes[2048..2560] == [0; 512] && bytes[2560..3072] == [2; 512]
-    };
-    assert!(
-        outcomes.iter().flatten().any(hole),
-        "a later part may survive without an earlier one"
-    );
+    assert!(outcomes.contains(&Some(vec![1; 2000])), "none of it may survive");
+    assert!(outcomes.contains(&Some([vec![1; 2000], vec![0; 3000]].concat())), "only its size may survive");
+    let hole = |bytes: &Vec<u8>| bytes.len() == 5000 && bytes[2048..2560] == [0; 512] && bytes[2560..3072] == [2; 512];
+    assert!(outcomes.iter().flatten().any(hole), "a later part may survive without an earlier one");
 }
 
 #[test]
@@ -96,11 +80,7 @@ fn a_file_is_there_only_once_its_directory_was_synced() {
     assert_eq!(unsynced, BTreeSet::from([None, Some(b"abc".to_vec())]));
     disk.sync_dir(root()).unwrap();
     disk.remove_file(&path("a")).unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        unsynced,
-        "a removal may be lost as well"
-    );
+    assert_eq!(outcomes(&disk, "a"), unsynced, "a removal may be lost as well");
 }
 
 #[test]
@@ -110,10 +90,7 @@ fn a_directory_that_was_not_synced_takes_its_files_with_it() {
     let file = disk.open(&path("d/a"), Open::CreateNew).unwrap();
     file.sync_data().unwrap();
     disk.sync_dir(&path("d")).unwrap();
-    assert_eq!(
-        outcomes(&disk, "d/a"),
-        BTreeSet::from([None, Some(Vec::new())])
-    );
+    assert_eq!(outcomes(&disk, "d/a"), BTreeSet::from([None, Some(Vec::new())]));
     disk.sync_dir(root()).unwrap();
     assert_eq!(outcomes(&disk, "d/a"), BTreeSet::from([Some(Vec::new())]));
 }
@@ -128,16 +105,10 @@ fn a_rename_happens_or_does_not() {
         .map(|seed| {
             let fork = disk.fork();
             fork.crash(seed);
-            (
-                bytes(&fork, "state").unwrap(),
-                bytes(&fork, "state.tmp").is_some(),
-            )
+            (bytes(&fork, "state").unwrap(), bytes(&fork, "state.tmp").is_some())
         })
         .collect();
-    assert_eq!(
-        seen,
-        BTreeSet::from([(b"old".to_vec(), true), (b"new".to_vec(), false)])
-    );
+    assert_eq!(seen, BTreeSet::from([(b"old".to_vec(), true), (b"new".to_vec(), false)]));
 }
 
 #[test]
@@ -147,11 +118,7 @@ fn a_state_file_survives_a_cut_anywhere() {
     disk.keep_images();
     write_atomically(&disk, root(), "state", &[2; 1500]).unwrap();
     let images = disk.take_images();
-    assert_eq!(
-        images.len(),
-        5,
-        "create, write, sync, rename, sync of the directory"
-    );
+    assert_eq!(images.len(), 5, "create, write, sync, rename, sync of the directory");
     for (_, image) in &images {
         for outcome in outcomes(image, "state") {
             let outcome = outcome.expect("one or the other is there");
@@ -159,10 +126,7 @@ fn a_state_file_survives_a_cut_anywhere() {
         }
     }
     let (_, last) = images.last().unwrap();
-    assert_eq!(
-        outcomes(last, "state"),
-        BTreeSet::from([Some(vec![2; 1500])])
-    );
+    assert_eq!(outcomes(last, "state"), BTreeSet::from([Some(vec![2; 1500])]));
 }
 
 #[test]
@@ -192,21 +156,12 @@ fn a_killed_process_leaves_everything_and_nothing_is_safer() {
     assert_eq!(bytes(&disk, "a").unwrap(), b"safe, not");
     let again = disk.lock(&path("lock")).unwrap();
     drop(lock);
-    assert!(
-        disk.lock(&path("lock")).is_err(),
-        "a dead process' lock does not release a living one's"
-    );
+    assert!(disk.lock(&path("lock")).is_err(), "a dead process' lock does not release a living one's");
     drop(again);
     // A new process syncs through its own handle: the kernel's pages are everybody's.
     assert!(outcomes(&disk, "a").contains(&Some(b"safe".to_vec())));
-    disk.open(&path("a"), Open::ReadWrite)
-        .unwrap()
-        .sync_data()
-        .unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([Some(b"safe, not".to_vec())])
-    );
+    disk.open(&path("a"), Open::ReadWrite).unwrap().sync_data().unwrap();
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([Some(b"safe, not".to_vec())]));
 }
 
 #[test]
@@ -218,16 +173,9 @@ fn a_failed_sync_loses_data_though_the_next_one_succeeds() {
         let mark = vec![round + 1; 512];
         file.write_all_at(&mark, 0).unwrap();
         disk.fail(Fault::error(Op::Sync, Errno::IO));
-        assert_eq!(
-            file.sync_data().unwrap_err().raw_os_error(),
-            Some(Errno::IO.raw_os_error())
-        );
+        assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
         file.sync_data().unwrap();
-        assert_eq!(
-            bytes(&disk, "a").unwrap(),
-            mark,
-            "the process sees what it wrote"
-        );
+        assert_eq!(bytes(&disk, "a").unwrap(), mark, "the process sees what it wrote");
         let fork = disk.fork();
         fork.crash(1);
         lost += u32::from(bytes(&fork, "a").unwrap() != mark);
@@ -259,16 +207,12 @@ fn faults_strike_where_they_were_ordered() {
     disk.fail(Fault::short_write(3).on("log").after(1));
     disk.fail(Fault::error(Op::Write, Errno::IO).on("log").times(2));
     assert_eq!(index.write_at(b"12345", 0).unwrap(), 5);
-    assert!(
-        log.write_at(b"12345", 0).is_err(),
-        "the short write lets one pass, and the error takes it"
-    );
+    assert!(log.write_at(b"12345", 0).is_err(), "the short write lets one pass, and the error takes it");
     assert_eq!(log.write_at(b"12345", 0).unwrap(), 3);
     assert!(log.write_at(b"45", 3).is_err());
     log.write_all_at(b"45", 3).expect("all faults are spent");
     disk.fail(Fault::short_write(2));
-    log.write_all_at(b"abcdef", 0)
-        .expect("one short write is made up for");
+    log.write_all_at(b"abcdef", 0).expect("one short write is made up for");
     disk.fail(Fault::short_write(2));
     disk.fail(Fault::error(Op::Write, Errno::IO));
     let failed = log.write_all_at(b"ABCDEF", 0).unwrap_err();
@@ -293,15 +237,9 @@ fn a_full_disk_takes_what_fits_and_gives_space_back_with_the_last_handle() {
     disk.set_capacity(Some(1500));
     assert_eq!(disk.free_bytes(root()).unwrap(), 500);
     let failed = file.write_all_at(&[2; 600], 1000).unwrap_err();
-    assert_eq!(
-        (failed.written, failed.source.kind()),
-        (500, ErrorKind::StorageFull)
-    );
+    assert_eq!((failed.written, failed.source.kind()), (500, ErrorKind::StorageFull));
     file.write_all_at(&[3; 1500], 0).unwrap();
-    assert_eq!(
-        file.allocate(1501).unwrap_err().kind(),
-        ErrorKind::StorageFull
-    );
+    assert_eq!(file.allocate(1501).unwrap_err().kind(), ErrorKind::StorageFull);
     let reader = disk.open(&path("a"), Open::Read).unwrap();
     drop(file);
     disk.remove_file(&path("a")).unwrap();
@@ -328,20 +266,9 @@ fn the_power_goes_at_the_chosen_mutation() {
         assert!(is_power_cut(&run(&disk).unwrap_err()));
         assert!(is_power_cut(&disk.list(root()).unwrap_err()), "off is off");
         let seen = outcomes(&disk, "a");
-        assert!(
-            seen.contains(&None) && seen.len() > 1,
-            "cut in the middle, an operation may have happened: {at} {seen:?}"
-        );
+        assert!(seen.contains(&None) && seen.len() > 1, "cut in the middle, an operation may have happened: {at} {seen:?}");
         disk.crash(at);
-        run(&disk)
-            .or_else(|error| {
-                if error.kind() == ErrorKind::AlreadyExists {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            })
-            .unwrap();
+        run(&disk).or_else(|error| if error.kind() == ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }).unwrap();
     }
 }
 

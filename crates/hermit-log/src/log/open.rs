@@ -1,0 +1,200 @@
+//! Opening and closing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hermit_proto::{FrameSalt, LeaderEpoch};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, NobodyListens, State};
+use crate::checkpoint::{Checkpoint, CheckpointWriter};
+use crate::config::LogConfig;
+use crate::disk::{DirLock, Disk, write_atomically};
+use crate::error::LogError;
+use crate::names;
+use crate::recovery::{Opening, RecoveryReport, recover};
+use crate::segment::{Sealed, SegmentEnv};
+use crate::view::{End, View};
+
+/// What the opener knows of the last stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Everything had been flushed and [`Log::close`] had returned: nothing need be read, and damage is rot.
+    pub clean: bool,
+    /// The epoch of new frames; higher than any before after a stop that was not clean.
+    pub leader_epoch: LeaderEpoch,
+}
+
+impl Log {
+    /// Opens the log in `dir` for this process alone, creating it where there is none, with threads of its own. A log of a broker is opened with
+    /// [`Log::open_in`].
+    ///
+    /// # Errors
+    /// [`LogError::Io`] where the directory cannot be used or another process uses it.
+    pub fn open(dir: &Path, config: LogConfig) -> Result<(Self, RecoveryReport), LogError> {
+        let env = LogEnv::real(1, 256).map_err(|source| LogError::io("start the flush threads for", dir, source))?;
+        let disk = Arc::clone(&env.disk);
+        disk.create_dir_all(dir).map_err(|source| LogError::io("create", dir, source))?;
+        let lock_path = dir.join(names::LOCK);
+        let lock = disk.lock(&lock_path).map_err(|source| LogError::io("lock", &lock_path, source))?;
+        let marker = dir.join(names::CLEAN);
+        let clean = disk.exists(&marker).map_err(|source| LogError::io("look for", &marker, source))?;
+        if clean {
+            disk.remove_file(&marker)
+                .and_then(|()| disk.sync_dir(dir))
+                .map_err(|source| LogError::io("remove", &marker, source))?;
+        }
+        let start = Start { clean, leader_epoch: LeaderEpoch::UNKNOWN };
+        Self::open_as(&env, dir, LogIdentity::default(), config, start, Arc::new(NobodyListens), Some(lock))
+    }
+
+    /// Opens a log of many. The directory is created where there is none; the caller keeps other processes away from it.
+    ///
+    /// A `leader_epoch` of [`LeaderEpoch::UNKNOWN`] stands for one more than the log has seen, or the same after a clean stop.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] where the directory cannot be read or written. Damage is no error: it is fenced or cut, and reported.
+    pub fn open_in(
+        env: &LogEnv,
+        dir: &Path,
+        identity: LogIdentity,
+        config: LogConfig,
+        start: Start,
+        listener: Arc<dyn LogListener>,
+    ) -> Result<(Self, RecoveryReport), LogError> {
+        Self::open_as(env, dir, identity, config, start, listener, None)
+    }
+
+    fn open_as(
+        env: &LogEnv,
+        dir: &Path,
+        identity: LogIdentity,
+        config: LogConfig,
+        start: Start,
+        listener: Arc<dyn LogListener>,
+        lock: Option<Box<dyn DirLock>>,
+    ) -> Result<(Self, RecoveryReport), LogError> {
+        let disk = &*env.disk;
+        create_dir(disk, dir)?;
+        let segment_env = SegmentEnv {
+            files: env.files.clone(),
+            maps: env.maps.clone(),
+            salt: FrameSalt::new(identity.topic, identity.partition),
+            index_interval_bytes: config.index_interval_bytes.max(1),
+        };
+        let mut opening = Opening {
+            disk,
+            dir,
+            env: &segment_env,
+            compacted: config.compaction.is_some(),
+            clean: start.clean,
+            leader_epoch: start.leader_epoch,
+        };
+        if start.leader_epoch == LeaderEpoch::UNKNOWN {
+            opening.leader_epoch = crate::recovery::next_epoch(&opening)?;
+        }
+        let recovered = recover(&opening)?;
+        let leader_epoch = opening.leader_epoch;
+        let last = recovered.segments.last();
+        let end = End {
+            offset: recovered.log_end,
+            segment: last.map_or(recovered.log_end, |last| last.base),
+            position: last.map_or(0, |_| recovered.last_len_bytes),
+        };
+        let active = last.filter(|_| recovered.continues).map(|segment| Active {
+            segment: Arc::clone(segment),
+            file: None,
+            position: recovered.last_len_bytes,
+            first_append_time: None,
+        });
+        let state = State {
+            config,
+            leader_epoch,
+            active,
+            log_end: recovered.log_end,
+            appended_bytes: 0,
+            flushed_bytes: 0,
+            last_append_time: recovered.last_append_time,
+            unsynced: Vec::new(),
+            unsynced_dir: false,
+            producers: None,
+            snapshot: None,
+            snapshot_at_bytes: 0,
+            failed: None,
+            closed: false,
+        };
+        let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
+        let inner = Inner {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            identity,
+            segment_env,
+            listener,
+            flushing: Mutex::new(Flushing {
+                checkpoint: CheckpointWriter::new(dir, Checkpoint::read(disk, dir)),
+                checkpointed_at: None,
+            }),
+            maintaining: Mutex::new(()),
+            state: Mutex::new(state),
+            flushed: Condvar::new(),
+            view: RwLock::new(view),
+            queued: false.into(),
+            queued_later: false.into(),
+            lock: Mutex::new(lock),
+        };
+        Ok((Self { inner: Arc::new(inner) }, recovered.report))
+    }
+
+    /// Flushes and stores what makes the next start quick. Later appends are refused; readers go on.
+    ///
+    /// # Errors
+    /// What kept the log from being flushed. Then the stop was not clean.
+    pub fn close(&self) -> Result<(), LogError> {
+        let inner = &*self.inner;
+        loop {
+            self.flush()?;
+            let mut flushing = inner.flushing.lock();
+            let mut state = inner.state.lock();
+            state.writable()?;
+            // An append may have slipped in between.
+            if state.log_end == inner.view.read().flushed_end().offset {
+                state.closed = true;
+                inner.flushed.notify_all();
+                return inner.store_for_restart(&mut flushing, &state);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn store_for_restart(&self, flushing: &mut Flushing, state: &State) -> Result<(), LogError> {
+        let failed = |source| LogError::io("store the state of", &self.dir, source);
+        let disk = &*self.env.disk;
+        if let Some(active) = &state.active {
+            let facts = Sealed { end: state.log_end, len_bytes: active.position, last_append_time: state.last_append_time };
+            active.segment.store_index(facts).map_err(failed)?;
+        }
+        let producers = state.producers.as_ref().filter(|table| !table.is_empty());
+        if let Some(table) = producers {
+            table.store(disk, &self.dir, state.log_end).map_err(failed)?;
+        }
+        let end = self.view.read().flushed_end();
+        flushing.checkpoint.write(disk, end.offset, end.segment, end.position, false).map_err(failed)?;
+        let mut lock = self.lock.lock();
+        if lock.is_some() {
+            write_atomically(disk, &self.dir, names::CLEAN, &[]).map_err(failed)?;
+            lock.take();
+        }
+        Ok(())
+    }
+}
+
+/// Creates the directory and makes its name durable, so that what is acknowledged in it is not lost with it.
+fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+    if disk.exists(dir).map_err(|source| LogError::io("look for", dir, source))? {
+        return Ok(());
+    }
+    disk.create_dir_all(dir).map_err(|source| LogError::io("create", dir, source))?;
+    let Some(parent) = dir.parent() else { return Ok(()) };
+    disk.sync_dir(parent).map_err(|source| LogError::io("sync", parent, source))
+}

@@ -1,0 +1,77 @@
+//! The names of a partition's files: built and parsed side by side.
+
+use std::ffi::OsStr;
+
+use hermit_proto::Offset;
+
+pub(crate) const CHECKPOINT: &str = "checkpoint";
+pub(crate) const START: &str = "start";
+pub(crate) const FENCED: &str = "fenced";
+pub(crate) const CLEAN: &str = "clean";
+pub(crate) const LOCK: &str = "lock";
+
+const DIGITS: usize = 20;
+
+/// A file of a partition that belongs to an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileName {
+    /// Frames, back to back.
+    Wal(Offset),
+    /// The sparse index of the segment of that base offset.
+    Index(Offset),
+    /// Producer state up to that offset.
+    Producers(Offset),
+}
+
+impl FileName {
+    pub(crate) fn build(self) -> String {
+        let (offset, extension) = match self {
+            Self::Wal(base) => (base, "wal"),
+            Self::Index(base) => (base, "idx"),
+            Self::Producers(end) => (end, "producers"),
+        };
+        format!("{:0width$}.{extension}", offset.0, width = DIGITS)
+    }
+
+    pub(crate) fn parse(name: &OsStr) -> Option<Self> {
+        let (digits, extension) = name.to_str()?.split_once('.')?;
+        if digits.len() != DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let offset = Offset(digits.parse().ok()?);
+        match extension {
+            "wal" => Some(Self::Wal(offset)),
+            "idx" => Some(Self::Index(offset)),
+            "producers" => Some(Self::Producers(offset)),
+            _ => None,
+        }
+    }
+}
+
+/// The file that keeps the bytes cut at `position` from the segment of `base`.
+pub(crate) fn cut_name(base: Offset, position: u64) -> String {
+    format!("{:0width$}-{position}.cut", base.0, width = DIGITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back_and_others_do_not() {
+        for name in [FileName::Wal(Offset(0)), FileName::Index(Offset(u64::MAX)), FileName::Producers(Offset(17))] {
+            assert_eq!(FileName::parse(OsStr::new(&name.build())), Some(name));
+        }
+        for other in [
+            "",
+            ".wal",
+            "0.wal",
+            "00000000000000000000.wal.tmp",
+            "+0000000000000000001.wal",
+            "99999999999999999999.wal",
+            "checkpoint",
+        ] {
+            assert_eq!(FileName::parse(OsStr::new(other)), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What an idempotent producer has appended last, so that a batch that comes again is known again.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+
+use hermit_proto::{Offset, ProducerEpoch, ProducerId, ProducerStamp, Sequence};
+
+use crate::config::ProducerConfig;
+use crate::disk::{Disk, write_atomically};
+use crate::error::ProducerError;
+use crate::names::FileName;
+use crate::state_file::{Kind, Reader};
+
+const KIND: Kind = Kind { magic: *b"HPRD", version: 1 };
+/// Batches that are remembered of each producer: as many as may be in flight.
+const REMEMBERED: usize = 5;
+
+/// One appended frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Remembered {
+    first: Sequence,
+    count: u32,
+    offset: Offset,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Producer {
+    epoch: ProducerEpoch,
+    /// The newest last; never empty.
+    batches: VecDeque<Remembered>,
+    last_append_time: u64,
+}
+
+impl Producer {
+    fn expected(&self) -> Sequence {
+        self.batches.back().map_or(Sequence(0), |last| last.first.advance(last.count))
+    }
+}
+
+/// A frame as the sequence check sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sequenced {
+    pub(crate) stamp: ProducerStamp,
+    pub(crate) count: u32,
+    /// The offset that it gets if it is new.
+    pub(crate) offset: Offset,
+    pub(crate) append_time: u64,
+}
+
+/// What the sequence check says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    New,
+    /// Appended before, at that offset.
+    Duplicate(Offset),
+}
+
+/// The producers of one log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProducerTable {
+    producers: HashMap<ProducerId, Producer>,
+}
+
+impl ProducerTable {
+    /// Checks one frame and changes nothing. A producer whose idle time is over counts as unknown.
+    pub(crate) fn check(&self, frame: &Sequenced, config: &ProducerConfig) -> Result<Verdict, ProducerError> {
+        let ProducerStamp { id, epoch, first_sequence: got } = frame.stamp;
+        let expiry = u64::try_from(config.expiry.as_nanos()).unwrap_or(u64::MAX);
+        let known =
+            self.producers.get(&id).filter(|producer| frame.append_time.saturating_sub(producer.last_append_time) <= expiry);
+        let Some(producer) = known else {
+            return if got == Sequence(0) { Ok(Verdict::New) } else { Err(ProducerError::Unknown { id }) };
+        };
+        if epoch < producer.epoch {
+            return Err(ProducerError::Fenced { id, current: producer.epoch, got: epoch });
+        }
+        if epoch > producer.epoch {
+            let expected = Sequence(0);
+            return if got == expected { Ok(Verdict::New) } else { Err(ProducerError::OutOfSequence { id, expected, got }) };
+        }
+        if let Some(earlier) = producer.batches.iter().find(|batch| batch.first == got && batch.count == frame.count) {
+            return Ok(Verdict::Duplicate(earlier.offset));
+        }
+        let expected = producer.expected();
+        if got == expected { Ok(Verdict::New) } else { Err(ProducerError::OutOfSequence { id, expected, got }) }
+    }
+
+    /// Notes a frame that is in the log.
+    pub(crate) fn note(&mut self, frame: &Sequenced, config: &ProducerConfig) {
+        if self.producers.len() >= config.max && !self.producers.contains_key(&frame.stamp.id) {
+            self.make_room(frame.append_time, config);
+        }
+        let fresh = || Producer { epoch: frame.stamp.epoch, batches: VecDeque::with_capacity(REMEMBERED), last_append_time: 0 };
+        let producer = self.producers.entry(frame.stamp.id).or_insert_with(fresh);
+        // Sequence 0 that is no repetition begins a new life: a new epoch, or the return after the idle time.
+        if producer.epoch != frame.stamp.epoch || frame.stamp.first_sequence != producer.expected() {
+            *producer = fresh();
+        }
+        if producer.batches.len() == REMEMBERED {
+            producer.batches.pop_front();
+        }
+        producer.batches.push_back(Remembered { first: frame.stamp.first_sequence, count: frame.count, offset: frame.offset });
+        producer.last_append_time = producer.last_append_time.max(frame.append_time);
+    }
+
+    /// What is known of a producer, to be given back to [`ProducerTable::restore`] where an append comes to nothing.
+    pub(crate) fn saved(&self, id: ProducerId) -> Option<Producer> {
+        self.producers.get(&id).cloned()
+    }
+
+    pub(crate) fn restore(&mut self, id: ProducerId, saved: Option<Producer>) {
+        match saved {
+            Some(producer) => self.producers.insert(id, producer),
+            None => self.producers.remove(&id),
+        };
+    }
+
+    /// Forgets the expired, or else the longest idle.
+    fn make_room(&mut self, now: u64, config: &ProducerConfig) {
+        let expiry = u64::try_from(config.expiry.as_nanos()).unwrap_or(u64::MAX);
+        self.producers.retain(|_, producer| now.saturating_sub(producer.last_append_time) <= expiry);
+        while self.producers.len() >= config.max.max(1) {
+            let Some(idle) =
+                self.producers.iter().min_by_key(|(id, producer)| (producer.last_append_time, **id)).map(|(id, _)| *id)
+            else {
+                break;
+            };
+            self.producers.remove(&idle);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.producers.is_empty()
+    }
+
+    /// Whether the frame at `offset` is the last of its producer: compaction keeps it, so that the state can be rebuilt.
+    pub(crate) fn is_last_of(&self, id: ProducerId, offset: Offset) -> bool {
+        self.producers.get(&id).and_then(|producer| producer.batches.back()).is_some_and(|last| last.offset == offset)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (id, producer) in &self.producers {
+            body.extend_from_slice(&id.0.to_be_bytes());
+            body.extend_from_slice(&u32::from(producer.epoch.0.cast_unsigned()).to_be_bytes());
+            body.extend_from_slice(&producer.last_append_time.to_be_bytes());
+            body.extend_from_slice(&u32::try_from(producer.batches.len()).unwrap_or(0).to_be_bytes());
+            for batch in &producer.batches {
+                body.extend_from_slice(&batch.first.0.to_be_bytes());
+                body.extend_from_slice(&batch.count.to_be_bytes());
+                body.extend_from_slice(&batch.offset.0.to_be_bytes());
+            }
+        }
+        KIND.seal(&body)
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut body = Reader(body);
+        let mut producers = HashMap::new();
+        while !body.0.is_empty() {
+            let id = ProducerId(body.i64()?);
+            let epoch = ProducerEpoch(u16::try_from(body.u32()?).ok()?.cast_signed());
+            let last_append_time = body.u64()?;
+            let count = body.u32()?;
+            let mut batches = VecDeque::with_capacity(REMEMBERED);
+            for _ in 0..count {
+                let first = Sequence(body.u32_signed()?);
+                batches.push_back(Remembered { first, count: body.u32()?, offset: Offset(body.u64()?) });
+            }
+            producers.insert(id, Producer { epoch, batches, last_append_time });
+        }
+        Some(Self { producers })
+    }
+
+    /// Stores the state that holds up to `end`, which is flushed, and removes older snapshots but the last.
+    pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, end: Offset) -> io::Result<()> {
+        write_atomically(disk, dir, &FileName::Producers(end).build(), &self.encode())?;
+        let mut older = snapshots(disk, dir)?;
+        older.retain(|offset| *offset < end);
+        // The one before is kept, in case this one rots.
+        older.pop();
+        for offset in older {
+            disk.remove_file(&dir.join(FileName::Producers(offset).build()))?;
+        }
+        Ok(())
+    }
+
+    /// The newest whole snapshot, and up to where it holds.
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> io::Result<Option<(Self, Offset)>> {
+        for end in snapshots(disk, dir)?.into_iter().rev() {
+            let path = dir.join(FileName::Producers(end).build());
+            match KIND.read(disk, &path)?.flatten().as_deref().and_then(Self::decode) {
+                Some(table) => return Ok(Some((table, end))),
+                None => {
+                    tracing::warn!(path = %path.display(), "the snapshot of producer state is damaged; an older one, or the log, takes its place")
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn snapshots(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Offset>> {
+    let entries = disk.list(dir)?;
+    let mut ends: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match FileName::parse(&entry.name) {
+            Some(FileName::Producers(end)) => Some(end),
+            _ => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    Ok(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const CONFIG: ProducerConfig = ProducerConfig { expiry: Duration::from_nanos(1000), max: 3 };
+
+    fn frame(id: i64, epoch: i16, sequence: i32, count: u32, offset: u64, time: u64) -> Sequenced {
+        let stamp = ProducerStamp { id: ProducerId(id), epoch: ProducerEpoch(epoch), first_sequence: Sequence(sequence) };
+        Sequenced { stamp, count, offset: Offset(offset), append_time: time }
+    }
+
+    #[test]
+    fn a_batch_that_comes_again_gets_its_offset_again() {
+        let mut table = ProducerTable::default();
+        for i in 0..7u32 {
+            let frame = frame(1, 0, i32::try_from(i).unwrap() * 2, 2, u64::from(i) * 10, 5);
+            assert_eq!(table.check(&frame, &CONFIG), Ok(Verdict::New));
+            table.note(&frame, &CONFIG);
+        }
+        for i in 2..7u32 {
+            let again = frame(1, 0, i32::try_from(i).unwrap() * 2, 2, 999, 6);
+            assert_eq!(table.check(&again, &CONFIG), Ok(Verdict::Duplicate(Offset(u64::from(i) * 10))));
+        }
+        // Older than what is remembered, a gap, and the same start with another count: refused, never appended a second time.
+        for (sequence, count) in [(2, 2), (16, 2), (12, 1)] {
+            let refused = table.check(&frame(1, 0, sequence, count, 999, 6), &CONFIG);
+            assert!(matches!(refused, Err(ProducerError::OutOfSequence { expected: Sequence(14), .. })), "{sequence} × {count}");
+        }
+    }
+
+    #[test]
+    fn epochs_fence_and_sequences_wrap() {
+        let mut table = ProducerTable::default();
+        assert_eq!(table.check(&frame(1, 0, 3, 1, 0, 0), &CONFIG), Err(ProducerError::Unknown { id: ProducerId(1) }));
+        table.note(&frame(1, 4, 0, 1, 0, 0), &CONFIG);
+        assert!(matches!(table.check(&frame(1, 3, 1, 1, 1, 0), &CONFIG), Err(ProducerError::Fenced { .. })));
+        assert!(matches!(table.check(&frame(1, 5, 1, 1, 1, 0), &CONFIG), Err(ProducerError::OutOfSequence { .. })));
+        assert_eq!(table.check(&frame(1, 5, 0, 1, 1, 0), &CONFIG), Ok(Verdict::New));
+        table.note(&frame(1, 5, i32::MAX, 2, 1, 0), &CONFIG);
+        assert_eq!(table.check(&frame(1, 5, 1, 1, 3, 0), &CONFIG), Ok(Verdict::New));
+    }
+
+    #[test]
+    fn the_idle_are_forgotten_and_the_number_is_bounded() {
+        let mut table = ProducerTable::default();
+        for id in 0..5 {
+            table.note(&frame(id, 0, 0, 1, 0, 100 + id.cast_unsigned()), &CONFIG);
+        }
+        assert_eq!(table.producers.len(), 3);
+        assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 200), &CONFIG), Ok(Verdict::New)));
+        assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 2000), &CONFIG), Err(ProducerError::Unknown { .. })));
+        let decoded = ProducerTable::decode(KIND.open(&table.encode()).unwrap());
+        assert_eq!(decoded, Some(table));
+    }
+}

@@ -1,0 +1,285 @@
+//! Recovery's steps, in order.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hermit_proto::{LeaderEpoch, Offset};
+
+use super::decide::{Decision, FlushedFacts, Placed, decide};
+use super::facts::{self, Facts};
+use super::part::{Part, scan_part, trust_part};
+use super::{CutTail, Recovered, RecoveryReport, rewrite};
+use crate::checkpoint::CheckpointWriter;
+use crate::disk::{Disk, Open};
+use crate::error::LogError;
+use crate::fenced::{Fenced, FencedRange};
+use crate::names::{self, FileName};
+use crate::scan::Damage;
+use crate::segment::SegmentEnv;
+
+/// How the log is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) dir: &'a Path,
+    pub(crate) env: &'a SegmentEnv,
+    /// Offsets may have gaps that are no damage.
+    pub(crate) compacted: bool,
+    /// The last stop was clean: everything is flushed.
+    pub(crate) clean: bool,
+    pub(crate) leader_epoch: LeaderEpoch,
+}
+
+/// Opens what is in the directory: afterwards all that is left of the log is flushed.
+pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
+    let Opening { disk, dir, clean, .. } = *opening;
+    let mut facts = facts::read(disk, dir)?;
+    drop_trimmed(opening, &mut facts)?;
+    let mut report = RecoveryReport { damaged_state: std::mem::take(&mut facts.damaged_state), ..RecoveryReport::default() };
+    let mut parts = read_parts(opening, &facts, &mut report)?;
+    let first_unflushed = first_unflushed(opening, &facts);
+    let floor = known_flushed(&facts);
+
+    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor);
+    damages.splice(0..0, missing_head(opening, &facts, &report));
+    let (settled, open): (Vec<_>, Vec<_>) = damages.into_iter().partition(|placed| placed.segment < first_unflushed);
+    let proven = proven_flushed(&parts, first_unflushed);
+    let Decision { fenced: mut rot, cut } = decide(&open, FlushedFacts { clean, offset: floor, proven });
+    rot.splice(0..0, settled);
+
+    let mut fenced = facts.fenced.clone();
+    for placed in &rot {
+        let Some(part) = parts.get(placed.segment) else { continue };
+        let range = fenced_range(part.base, placed);
+        // What is missing before the first segment lies before the log start: there is nothing to keep readers from.
+        if is_missing_head(placed) || fenced.add(range) {
+            report.fenced.push(range);
+        }
+    }
+    if let Some(cut) = &cut {
+        report.cut = Some(cut_tail(opening, &mut parts, cut)?);
+    }
+    if !clean {
+        let checkpointed = checkpointed_position(&facts, parts.get(first_unflushed));
+        let known = rewrite::Known { first_part: first_unflushed, log_position: proven.max(checkpointed), damages: &rot };
+        report.rewritten_bytes = rewrite::unflushed_tail(opening, &mut parts, &known)?;
+    }
+    finish(opening, facts, parts, fenced, floor, report)
+}
+
+/// Segments that lie wholly before the log start: their removal had begun.
+fn drop_trimmed(opening: &Opening<'_>, facts: &mut Facts) -> Result<(), LogError> {
+    let Some(start) = facts.start else { return Ok(()) };
+    let trimmed = facts.segments.windows(2).take_while(|pair| matches!(pair, [_, next] if next.base <= start)).count();
+    for segment in facts.segments.drain(..trimmed) {
+        for name in [FileName::Wal(segment.base), FileName::Index(segment.base)] {
+            let path = opening.dir.join(name.build());
+            match opening.disk.remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LogError::io("remove", &path, error)),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first segment of which not everything is known to be flushed.
+fn first_unflushed(opening: &Opening<'_>, facts: &Facts) -> usize {
+    if opening.clean {
+        return facts.segments.len();
+    }
+    let Some(checkpoint) = facts.checkpoint else { return 0 };
+    facts.segments.partition_point(|segment| segment.base < checkpoint.segment)
+}
+
+/// Offsets below are known to have been flushed; and no offset below is ever given again.
+fn known_flushed(facts: &Facts) -> Offset {
+    let checkpoint = facts.checkpoint.map(|checkpoint| checkpoint.offset);
+    checkpoint.max(facts.newest_snapshot).max(facts.start).unwrap_or(Offset::ZERO)
+}
+
+fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport) -> Result<Vec<Part>, LogError> {
+    let first_unflushed = first_unflushed(opening, facts);
+    let mut parts = Vec::with_capacity(facts.segments.len());
+    for (i, segment) in facts.segments.iter().enumerate() {
+        let next_base = facts.segments.get(i + 1).map(|next| next.base);
+        if i < first_unflushed
+            && let Some(part) = trust_part(opening, segment, next_base)
+        {
+            parts.push(part);
+            continue;
+        }
+        let checkpoint = facts.checkpoint.filter(|checkpoint| !opening.clean && checkpoint.segment == segment.base);
+        let part = scan_part(opening, segment, next_base, checkpoint)?;
+        report.scanned_frames += part.scanned_frames;
+        report.scanned_bytes += part.wal_bytes.saturating_sub(part.scanned_from);
+        report.rebuilt_indexes += 1;
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+/// All damage in log order, with missing bytes as damage of no size.
+fn place_damages(opening: &Opening<'_>, parts: &mut [Part], first_unflushed: usize, floor: Offset) -> Vec<Placed> {
+    let mut placed = Vec::new();
+    let mut log_position = 0;
+    let next_bases: Vec<_> = parts.iter().skip(1).map(|part| Some(part.base)).chain([None]).collect();
+    for (segment, (part, next_base)) in parts.iter_mut().zip(next_bases).enumerate() {
+        // Behind the last segment, what is known to be flushed stands for the next one's base.
+        let goes_on_at = next_base.unwrap_or_else(|| floor.max(part.end));
+        let last_is_open = part.damages.last().is_some_and(|damage| damage.next.is_none());
+        if last_is_open {
+            if let Some(damage) = part.damages.last_mut() {
+                damage.next = Some(goes_on_at.max(damage.from));
+            }
+        } else if part.end < goes_on_at && !(opening.compacted && next_base.is_some()) {
+            part.damages.push(Damage {
+                position: part.len_bytes,
+                next_position: part.len_bytes,
+                from: part.end,
+                next: Some(goes_on_at),
+            });
+        }
+        if part.damages.last().is_some_and(|damage| damage.next == Some(goes_on_at)) {
+            part.end = goes_on_at;
+        }
+        if segment < first_unflushed {
+            log_position = 0;
+        }
+        let start = log_position;
+        placed.extend(part.damages.iter().map(|damage| Placed {
+            segment,
+            log_position: start + i64::try_from(damage.position).unwrap_or(i64::MAX),
+            damage: *damage,
+        }));
+        if segment >= first_unflushed {
+            part.log_position = start;
+            log_position = start + i64::try_from(part.len_bytes).unwrap_or(0);
+        }
+    }
+    placed
+}
+
+/// The log should begin before its first segment: that one is gone. Compaction removes segments, and a damaged log start says nothing.
+fn missing_head(opening: &Opening<'_>, facts: &Facts, report: &RecoveryReport) -> Option<Placed> {
+    let first = facts.segments.first()?.base;
+    let from = facts.start.unwrap_or(Offset::ZERO);
+    let is_known = !opening.compacted && !report.damaged_state.iter().any(|name| name == names::START);
+    let damage = Damage { position: 0, next_position: 0, from, next: Some(first) };
+    (is_known && from < first).then_some(Placed { segment: 0, log_position: 0, damage })
+}
+
+fn is_missing_head(placed: &Placed) -> bool {
+    placed.segment == 0 && placed.damage.next_position == 0
+}
+
+fn proven_flushed(parts: &[Part], first_unflushed: usize) -> i64 {
+    let proofs = parts.iter().skip(first_unflushed).filter_map(|part| Some(part.log_position.saturating_add(part.proven_flushed?)));
+    proofs.max().unwrap_or(0)
+}
+
+/// The checkpoint as a log position, where its segment is the first that is not all flushed. A compaction since may have shortened that.
+fn checkpointed_position(facts: &Facts, part: Option<&Part>) -> i64 {
+    match (facts.checkpoint, part) {
+        (Some(checkpoint), Some(part)) if checkpoint.segment == part.base => {
+            i64::try_from(checkpoint.position.min(part.len_bytes)).unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+fn fenced_range(base: Offset, placed: &Placed) -> FencedRange {
+    let damage = placed.damage;
+    FencedRange {
+        segment: base,
+        position: damage.position,
+        next_position: damage.next_position,
+        from: damage.from,
+        next: damage.next.unwrap_or(damage.from),
+    }
+}
+
+/// Ends the log where `cut` begins; what lies behind is kept in files of its own.
+fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Result<CutTail, LogError> {
+    let Opening { disk, dir, .. } = *opening;
+    let mut tail = CutTail { end: cut.damage.from, bytes: 0, kept_in: Vec::new() };
+    for part in parts.drain((cut.segment + 1).min(parts.len())..) {
+        tail.bytes += part.wal_bytes;
+        let kept = names::cut_name(part.base, 0);
+        let path = dir.join(FileName::Wal(part.base).build());
+        disk.rename(&path, &dir.join(&kept)).map_err(|source| LogError::io("move aside", &path, source))?;
+        tail.kept_in.push(kept);
+    }
+    let Some(part) = parts.get_mut(cut.segment) else { return Ok(tail) };
+    let path = dir.join(FileName::Wal(part.base).build());
+    let torn_bytes = part.wal_bytes.saturating_sub(cut.damage.position);
+    if torn_bytes > 0 {
+        tail.bytes += torn_bytes;
+        let kept = names::cut_name(part.base, cut.damage.position);
+        match rewrite::copy(disk, &path, cut.damage.position..part.wal_bytes, &dir.join(&kept)) {
+            Ok(()) => tail.kept_in.push(kept),
+            // A full disk must not keep the log from opening; nothing of this was ever acknowledged.
+            Err(error) => tracing::warn!(path = %path.display(), %error, "cannot keep the torn tail aside"),
+        }
+        // Nobody was served these bytes, so that cutting them takes nothing from a socket's queue.
+        let file = disk.open(&path, Open::ReadWrite).map_err(|source| LogError::io("open", &path, source))?;
+        file.set_len(cut.damage.position).and_then(|()| file.sync_data()).map_err(|source| LogError::io("cut", &path, source))?;
+    }
+    part.cut_at(cut.damage.position, cut.damage.from);
+    disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
+    Ok(tail)
+}
+
+/// Stores what was found, so that the next start need not find it again, and hands over the segments.
+fn finish(
+    opening: &Opening<'_>,
+    facts: Facts,
+    parts: Vec<Part>,
+    mut fenced: Fenced,
+    floor: Offset,
+    report: RecoveryReport,
+) -> Result<Recovered, LogError> {
+    let Opening { disk, dir, .. } = *opening;
+    let first_base = parts.first().map(|part| part.base);
+    let end_of_parts = parts.last().map_or(Offset::ZERO, |part| part.end.max(part.base));
+    // A cut below the floor is not possible: damage there is rot. Without any segment the floor is all that is known.
+    let log_end = end_of_parts.max(floor);
+    // A compaction may have taken whole segments at the front, which leaves a gap like any other. Otherwise what is not there was removed.
+    let first_kept = if opening.compacted { Some(Offset::ZERO) } else { first_base };
+    let log_start = facts.start.max(first_kept).unwrap_or(floor).min(log_end);
+    let last_append_time = parts.iter().map(|part| part.last_append_time).max().unwrap_or(0);
+    let changed = report.cut.is_some() || report.rewritten_bytes > 0;
+    fenced.retain_segments(|base| parts.iter().any(|part| part.base == base));
+    if !report.fenced.is_empty()
+        && let Err(error) = fenced.write(disk, dir)
+    {
+        tracing::warn!(dir = %dir.display(), %error, "cannot store the damaged ranges; they will be found again");
+    }
+    if let (true, Some(last)) = (changed, parts.last()) {
+        let mut checkpoint = CheckpointWriter::new(dir, facts.checkpoint);
+        if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, true) {
+            tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
+        }
+    }
+    // Of the last one that becomes a segment: an empty file does not.
+    let last_len_bytes = parts.iter().rev().map(|part| part.len_bytes).find(|len_bytes| *len_bytes > 0).unwrap_or(0);
+    let last_end = parts.last().map(|part| part.end);
+    let mut continues = false;
+    let mut segments = Vec::with_capacity(parts.len());
+    let count = parts.len();
+    for (i, part) in parts.into_iter().enumerate() {
+        if part.len_bytes == 0 {
+            // An empty file at the log end is taken by the next append.
+            continue;
+        }
+        if i + 1 == count && last_end == Some(log_end) {
+            if let Some(segment) = part.resume(opening)? {
+                continues = true;
+                segments.push(Arc::new(segment));
+                continue;
+            }
+        }
+        segments.push(Arc::new(part.into_sealed(opening)));
+    }
+    Ok(Recovered { segments, continues, last_len_bytes, log_start, log_end, last_append_time, fenced, report })
+}

@@ -1,0 +1,344 @@
+//! A log on a simulated disk, driven by a seed, with its model beside it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hermit_log::disk::sim::{Rng, SimDisk, is_power_cut};
+use hermit_log::disk::{Disk, write_atomically};
+use hermit_log::{
+    Batch, Bounds, CompactionConfig, Cursor, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener, ManualClock,
+    RecoveryReport, Start,
+};
+use hermit_proto::{LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicId};
+
+use crate::model::{Found, Frame, Model, split_frames};
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+const KEYS: usize = 5;
+
+pub(crate) fn partitions() -> &'static Path {
+    Path::new("/data/partitions")
+}
+
+pub(crate) fn dir() -> &'static Path {
+    Path::new("/data/partitions/p")
+}
+
+/// Why a run ended before its time.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    PowerCut,
+    Failed(LogError),
+}
+
+impl From<LogError> for Stop {
+    fn from(error: LogError) -> Self {
+        let mut at: &LogError = &error;
+        loop {
+            match at {
+                LogError::Io { source, .. } if is_power_cut(source) => return Self::PowerCut,
+                LogError::ReadOnly { source } => at = source,
+                _ => return Self::Failed(error),
+            }
+        }
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        if is_power_cut(&error) { Self::PowerCut } else { panic!("the rig's own file operation failed: {error}") }
+    }
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl LogListener for Deaf {
+    fn advanced(&self, _bounds: Bounds) {}
+    fn failed(&self, _reason: &LogError) {}
+}
+
+/// What a run is like; all of it from a seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) config: LogConfig,
+    pub(crate) steps: usize,
+}
+
+impl Plan {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
+        let compaction = rng
+            .one_in(3)
+            .then(|| CompactionConfig { tombstone_age: Duration::from_secs(rng.below(20) as u64), ..CompactionConfig::default() });
+        let config = LogConfig {
+            segment_bytes: 300 + rng.below(3000) as u64,
+            segment_age: rng.one_in(4).then(|| Duration::from_secs(10)),
+            index_interval_bytes: u32::try_from(1 + rng.below(600)).unwrap(),
+            retention_age: rng.one_in(4).then(|| Duration::from_secs(20)),
+            retention_bytes: rng.one_in(4).then(|| 2000 + rng.below(4000) as u64),
+            compaction,
+            ..LogConfig::default()
+        };
+        Self { config, steps: 8 + rng.below(16) }
+    }
+}
+
+pub(crate) struct Rig {
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) rng: Rng,
+    pub(crate) plan: Plan,
+    pub(crate) model: Model,
+    pub(crate) log: Log,
+    /// Tells all frames ever made apart.
+    serial: u64,
+}
+
+/// Opens the log as a broker does: what was left clean is marked, and the mark is gone before anything is written.
+pub(crate) fn open(disk: &SimDisk, clock: &Arc<ManualClock>, config: &LogConfig) -> Result<(Log, RecoveryReport), Stop> {
+    let data = Path::new("/data");
+    disk.create_dir_all(partitions())?;
+    for dir in [Path::new("/"), data, partitions()] {
+        disk.sync_dir(dir)?;
+    }
+    let marker = data.join("clean");
+    let clean = disk.exists(&marker)?;
+    if clean {
+        disk.remove_file(&marker)?;
+        disk.sync_dir(data)?;
+    }
+    let flusher = Flusher::manual(Arc::clone(clock) as _);
+    let env = LogEnv::new(Arc::new(disk.clone()), Arc::clone(clock) as _, flusher, 6);
+    let identity = LogIdentity { topic: TopicId(7), partition: PartitionId(3) };
+    let start = Start { clean, leader_epoch: LeaderEpoch::UNKNOWN };
+    Ok(Log::open_in(&env, dir(), identity, config.clone(), start, Arc::new(Deaf))?)
+}
+
+/// Everything that a consumer can get.
+pub(crate) fn read_all(log: &Log, step_bytes: u64) -> Result<Found, Stop> {
+    let bounds = log.bounds();
+    let mut found =
+        Found { start: bounds.log_start.0, high_watermark: bounds.high_watermark.0, end: bounds.log_end.0, ..Found::default() };
+    let mut at = bounds.log_start;
+    while at < bounds.high_watermark {
+        match read_on(log, at, step_bytes, &mut found) {
+            Ok(()) => break,
+            Err(LogError::Corrupt { from, next }) => {
+                assert!(next > at, "reading goes on at {next}, which is not behind {at}");
+                found.corrupt.push((from.0, next.0));
+                at = next;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+fn read_on(log: &Log, from: Offset, step_bytes: u64, found: &mut Found) -> Result<(), LogError> {
+    let mut cursor: Cursor = log.cursor(from)?;
+    while let Some(range) = cursor.next(step_bytes)? {
+        let mut bytes = Vec::new();
+        range.read_into(&mut bytes)?;
+        let (frames, damaged) = split_frames(&bytes);
+        assert_eq!(frames.first().map_or(range.first_offset().0, |frame| frame.offset), range.first_offset().0);
+        found.frames.extend(frames);
+        if let Some(damaged) = damaged {
+            // A consumer that finds damage tells the broker by asking again; here the range is verified at once.
+            range.verify()?;
+            panic!("the frame at {damaged} is damaged, and the log does not find it");
+        }
+    }
+    Ok(())
+}
+
+impl Rig {
+    pub(crate) fn new(disk: SimDisk, seed: u64) -> Result<Self, Stop> {
+        let mut rng = Rng::new(seed);
+        let plan = Plan::new(&mut rng);
+        let clock = Arc::new(ManualClock::new(1_000_000 * SECOND));
+        let mut model = Model {
+            compacts: plan.config.compaction.is_some(),
+            tombstone_age: plan.config.compaction.map_or(0, |config| config.tombstone_age.as_secs() * SECOND),
+            ..Model::default()
+        };
+        model.promise(0);
+        let (log, _) = open(&disk, &clock, &plan.config)?;
+        model.promise(disk.mutations());
+        Ok(Self { disk, clock, rng, plan, model, log, serial: 0 })
+    }
+
+    /// Goes on after a crash, from what was found then.
+    pub(crate) fn resume(&self, disk: SimDisk, log: Log, model: Model, seed: u64) -> Self {
+        Self {
+            disk,
+            clock: Arc::clone(&self.clock),
+            rng: Rng::new(seed),
+            plan: self.plan.clone(),
+            model,
+            log,
+            serial: self.serial + 1_000_000,
+        }
+    }
+
+    pub(crate) fn run(&mut self) -> Result<(), Stop> {
+        for _ in 0..self.plan.steps {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn step(&mut self) -> Result<(), Stop> {
+        match self.rng.below(20) {
+            0..=8 => self.append()?,
+            9..=12 => self.flush()?,
+            13 => self.trim()?,
+            14 => {
+                self.log.apply_retention()?;
+                self.note_bounds();
+            }
+            15 => self.compact()?,
+            16 => self.clock.advance(Duration::from_secs(self.rng.below(12) as u64)),
+            17 => self.read()?,
+            18 => self.restart_clean()?,
+            _ => self.restart_killed()?,
+        }
+        self.model.promise(self.disk.mutations());
+        Ok(())
+    }
+
+    fn note_bounds(&mut self) {
+        let bounds = self.log.bounds();
+        self.model.now.start = bounds.log_start.0;
+        self.model.now.acked_end = bounds.high_watermark.0;
+        self.model.now.end = bounds.log_end.0;
+    }
+
+    fn frame(&mut self) -> Vec<u8> {
+        self.serial += 1;
+        let key = format!("key {}", self.rng.below(KEYS));
+        let size = match self.rng.below(8) {
+            0 => 0,
+            1..=4 => self.rng.below(40),
+            5 | 6 => self.rng.below(700),
+            _ => self.rng.below(2500),
+        };
+        let mut payload: Vec<u8> = self.serial.to_be_bytes().iter().copied().cycle().take(size).collect();
+        // Zeros and text look different from holes.
+        if self.rng.one_in(4) {
+            payload.fill(0);
+        }
+        let timestamp = self.serial;
+        if self.plan.config.compaction.is_some() {
+            if self.rng.one_in(6) {
+                return ProducedFrame::tombstone(timestamp, key.as_bytes()).to_vec().unwrap();
+            }
+            return ProducedFrame::message(timestamp, Some(key.as_bytes()), &payload).to_vec().unwrap();
+        }
+        let key = self.rng.one_in(2).then_some(key.as_bytes());
+        let mut frame = ProducedFrame::message(timestamp, key, &payload);
+        if self.rng.one_in(4) {
+            frame.record_count = u32::try_from(1 + self.rng.below(5)).unwrap();
+        }
+        frame.to_vec().unwrap()
+    }
+
+    pub(crate) fn append(&mut self) -> Result<(), Stop> {
+        let count = 1 + self.rng.below(4);
+        let frames: Vec<_> = (0..count).map(|_| self.frame()).collect();
+        let bytes = BytesMut::from(&frames.concat()[..]);
+        let mut batch = Batch::parse(bytes, &self.plan.config.frame_limits).unwrap();
+        let end = self.log.bounds().log_end.0;
+        self.model.now.end = self.model.now.end.max(end);
+        let mut offset = end;
+        for frame in split_frames(batch.as_bytes()).0 {
+            let frame = Frame { offset, ..frame };
+            offset = frame.next();
+            self.model.sent.entry(frame.offset).or_default().push(Arc::new(frame));
+        }
+        let appended = self.log.append(&mut batch)?;
+        assert_eq!((appended.base_offset.0, appended.next_offset.0), (end, offset));
+        for frame in split_frames(batch.as_bytes()).0 {
+            self.model.frames.insert(frame.offset, Arc::new(frame));
+        }
+        self.note_bounds();
+        assert_eq!(self.model.now.end, offset);
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Stop> {
+        if self.rng.one_in(2) {
+            self.log.flush()?;
+        } else {
+            // As the broker's threads do; a failure is then found out from the log.
+            self.log.request_flush();
+            self.log_flusher_idle()?;
+        }
+        self.note_bounds();
+        assert_eq!(self.model.now.acked_end, self.model.now.end);
+        Ok(())
+    }
+
+    fn log_flusher_idle(&self) -> Result<(), Stop> {
+        self.log.flush()?;
+        Ok(())
+    }
+
+    fn trim(&mut self) -> Result<(), Stop> {
+        let bounds = self.log.bounds();
+        let span = usize::try_from(bounds.high_watermark.0 - bounds.log_start.0).unwrap();
+        let to = bounds.log_start.0 + self.rng.below(span + 1) as u64;
+        self.log.trim(Offset(to))?;
+        self.note_bounds();
+        assert_eq!(self.model.now.start, to);
+        Ok(())
+    }
+
+    fn compact(&mut self) -> Result<(), Stop> {
+        if self.plan.config.compaction.is_some() {
+            self.log.compact()?;
+            self.note_bounds();
+        }
+        Ok(())
+    }
+
+    /// Reads all there is, and checks it against the model.
+    pub(crate) fn read(&mut self) -> Result<(), Stop> {
+        let step_bytes = self.rng.below(2000) as u64;
+        let found = read_all(&self.log, step_bytes)?;
+        let now = self.model.now;
+        self.model.check(&found, now, now, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        use hermit_log::Clock;
+        self.clock.now()
+    }
+
+    fn restart_clean(&mut self) -> Result<(), Stop> {
+        self.log.close()?;
+        let end = self.log.bounds().log_end.0;
+        self.model.now.acked_end = end;
+        self.model.promise(self.disk.mutations());
+        write_atomically(&self.disk, Path::new("/data"), "clean", &[])?;
+        self.reopen(end)
+    }
+
+    /// SIGKILL: the page cache stays, and nothing in it is any safer.
+    fn restart_killed(&mut self) -> Result<(), Stop> {
+        let end = self.log.bounds().log_end.0;
+        self.disk.kill();
+        self.reopen(end)
+    }
+
+    fn reopen(&mut self, end: u64) -> Result<(), Stop> {
+        let (log, report) = open(&self.disk, &self.clock, &self.plan.config)?;
+        self.log = log;
+        assert!(report.fenced.is_empty() && report.cut.is_none(), "damage after a restart without a crash: {report:?}");
+        self.note_bounds();
+        assert_eq!(self.model.now.end, end, "a restart without a power cut loses nothing");
+        self.read()
+    }
+}
