@@ -29,7 +29,7 @@ pub enum LogError {
     #[error("the log is read-only until a restart, because of an earlier failure")]
     ReadOnly {
         /// The failure.
-        source: Arc<LogError>,
+        source: Arc<Self>,
     },
     /// The log was closed or deleted.
     #[error("the log is closed")]

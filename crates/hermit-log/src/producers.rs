@@ -194,7 +194,7 @@ impl ProducerTable {
             match KIND.read(disk, &path)?.flatten().as_deref().and_then(Self::decode) {
                 Some(table) => return Ok(Some((table, end))),
                 None => {
-                    tracing::warn!(path = %path.display(), "the snapshot of producer state is damaged; an older one, or the log, takes its place")
+                    tracing::warn!(path = %path.display(), "the snapshot of producer state is damaged; an older one, or the log, takes its place");
                 }
             }
         }

@@ -26,7 +26,7 @@ pub(crate) struct Sealed {
 
 #[derive(Debug)]
 enum Index {
-    Active(ActiveIndex),
+    Active(Box<ActiveIndex>),
     Stored {
         footer: Footer,
         mapped: MappedIndex,
@@ -76,7 +76,7 @@ impl Segment {
 
     /// The segment that is to be written; its files exist.
     pub(crate) fn active(env: &SegmentEnv, dir: &Path, base: Offset, index: ActiveIndex) -> Self {
-        Self::new(env, dir, base, Index::Active(index))
+        Self::new(env, dir, base, Index::Active(Box::new(index)))
     }
 
     /// A sealed segment whose index file ends in `footer`.

@@ -174,7 +174,7 @@ impl Inner {
         match flushing.checkpoint.write(disk, end.offset, end.segment, end.position, false) {
             Ok(()) => flushing.checkpointed_at = Some(now),
             Err(error) => {
-                tracing::warn!(dir = %self.dir.display(), %error, "cannot store the checkpoint; the next start reads more")
+                tracing::warn!(dir = %self.dir.display(), %error, "cannot store the checkpoint; the next start reads more");
             }
         }
     }

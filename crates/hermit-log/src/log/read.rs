@@ -344,12 +344,9 @@ impl Cursor {
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let file = segment.file().map_err(read_error)?;
         let mut reader = FrameReader::short(&*file, stop);
-        let first = match reader.prefix(self.position, &segment.salt).map_err(read_error)? {
-            Some(first) => first,
-            None => {
-                let range = self.log.inner.fence(&segment, self.position, stop)?;
-                return Err(corrupt(&range, self.next));
-            }
+        let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
+            let range = self.log.inner.fence(&segment, self.position, stop)?;
+            return Err(corrupt(&range, self.next));
         };
         let mut range_end = stop;
         if stop - self.position > max_bytes {

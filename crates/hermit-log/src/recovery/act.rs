@@ -16,6 +16,7 @@ use crate::fenced::{Fenced, FencedRange};
 use crate::names::{self, FileName};
 use crate::scan::Damage;
 use crate::segment::SegmentEnv;
+use crate::start;
 
 /// How the log is opened.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +228,11 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
     }
     part.cut_at(cut.damage.position, cut.damage.from);
     disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
+    if is_missing_head(cut) {
+        // From now on the log begins here, and nothing is missing before it.
+        let written = start::write(disk, dir, part.base);
+        written.map_err(|source| LogError::io("store the log start in", dir, source))?;
+    }
     Ok(tail)
 }
 
@@ -272,12 +278,13 @@ fn finish(
             // An empty file at the log end is taken by the next append.
             continue;
         }
-        if i + 1 == count && last_end == Some(log_end) {
-            if let Some(segment) = part.resume(opening)? {
-                continues = true;
-                segments.push(Arc::new(segment));
-                continue;
-            }
+        if i + 1 == count
+            && last_end == Some(log_end)
+            && let Some(segment) = part.resume(opening)?
+        {
+            continues = true;
+            segments.push(Arc::new(segment));
+            continue;
         }
         segments.push(Arc::new(part.into_sealed(opening)));
     }
