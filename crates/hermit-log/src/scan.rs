@@ -154,7 +154,10 @@ pub(crate) fn scan(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io
                 found.end_position = position;
                 continue;
             }
-            // A whole frame out of place, such as one behind the next segment's base, ends what can be read in sequence.
+            // Behind the logical end, where a tail was written again into the next segment: what is missing up to its base was compacted away.
+            Found::Frame(view) if is_behind(&view.prefix, job.next_base) => break,
+            Found::BadBody(prefix) if is_behind(&prefix, job.next_base) => break,
+            // A whole frame out of place ends what can be read in sequence.
             Found::Frame(_) | Found::Unreadable => unreadable(&mut reader, position, len_bytes, found.end, job)?,
             Found::BadBody(prefix) if belongs(&prefix, found.end, job.next_base) => Damage {
                 position,
@@ -173,6 +176,10 @@ pub(crate) fn scan(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io
         }
     }
     Ok(found)
+}
+
+fn is_behind(prefix: &FramePrefix, next_base: Option<Offset>) -> bool {
+    next_base.is_some_and(|next| prefix.offset() >= next)
 }
 
 fn belongs(prefix: &FramePrefix, expected: Offset, next_base: Option<Offset>) -> bool {

@@ -94,7 +94,8 @@ impl Inner {
             }
             start = Some(sealed.end);
         }
-        start
+        // A segment before the log start may still be there, because the log ends in it.
+        start.filter(|start| *start > view.bounds().log_start)
     }
 
     /// Makes the new start durable, then removes the segments before it. The caller holds `maintaining`.
