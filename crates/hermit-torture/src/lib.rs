@@ -3,6 +3,7 @@
 pub mod check;
 pub mod limits;
 pub mod memory;
+pub mod real;
 pub mod sendfile;
 pub mod server;
 pub mod strace;

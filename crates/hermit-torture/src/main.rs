@@ -2,15 +2,17 @@
 //! success only if every promise was kept.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use hermit_torture::limits::{self, Load, PROMISE_BYTES, Protocol};
 use hermit_torture::memory::mib;
+use hermit_torture::real::{self, Plan};
 use hermit_torture::sendfile;
 use hermit_torture::server::Setup;
+use hermit_torture::stream::{Line, read_csv};
 use tempfile::TempDir;
 
 #[derive(Debug, Parser)]
@@ -22,6 +24,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Run {
+    /// Carries a real event stream through SIGKILLs of the broker, and checks every line, answer, read and commit.
+    Real {
+        #[command(flatten)]
+        place: Place,
+        /// A CSV file with a header line, packed with gzip if its name ends in `.gz`.
+        #[arg(long, default_value = "../shared/data/flights.csv.gz")]
+        file: PathBuf,
+        /// The column of the key, from 1.
+        #[arg(long, default_value_t = 7)]
+        key_column: usize,
+        /// Lines to take; all if not given.
+        #[arg(long)]
+        rows: Option<usize>,
+        /// How often the broker is killed.
+        #[arg(long, default_value_t = 3)]
+        kills: usize,
+    },
     /// Traces the broker's system calls while a consumer reads, and accounts for every byte that moved.
     SendfileProof {
         #[command(flatten)]
@@ -90,11 +109,27 @@ fn main() -> ExitCode {
 
 async fn run(run: Run) -> Result<()> {
     match run {
+        Run::Real { place, file, key_column, rows, kills } => {
+            let lines = read_csv(&file, key_column, rows).context("the stream cannot be read; name another with --file")?;
+            carry(&place, &file, lines, kills).await
+        }
         Run::SendfileProof { place, mib, message_bytes } => {
             prove_sendfile(&place, sendfile::Load { total_bytes: mib << 20, payload_bytes: message_bytes }).await
         }
         Run::Limits { place, idle, behind_mib, stalled } => measure_limits(&place, idle, behind_mib << 20, stalled).await,
     }
+}
+
+async fn carry(place: &Place, file: &Path, lines: Vec<Line>, kills: usize) -> Result<()> {
+    let (_dir, setup) = place.prepare()?;
+    println!("{} lines of {} through {kills} crashes", lines.len(), file.display());
+    let report = real::run(setup, &Plan::new(lines, kills)).await?;
+    println!("{report}");
+    if !report.is_good() {
+        bail!("a promise was broken: see above");
+    }
+    println!("nothing lost, nothing doubled, nothing out of order, nothing committed read again");
+    Ok(())
 }
 
 async fn prove_sendfile(place: &Place, load: sendfile::Load) -> Result<()> {
