@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limits = config.frame_limits;
     let (log, _report) = Log::open(dir.path(), config.clone())?;
 
-    let now = SystemClock::new().now();
+    let now = SystemClock.now();
     let mut frames = BytesMut::new();
     for city in ["Newark", "Houston", "Miami"] {
         frames.extend_from_slice(&ProducedFrame::message(now, Some(b"city"), city.as_bytes()).to_vec()?);

@@ -17,7 +17,7 @@ use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::checkpoint::CheckpointWriter;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SteadyTime, SystemClock};
 use crate::config::LogConfig;
 use crate::disk::{DirLock, Disk, RealDisk};
 use crate::error::LogError;
@@ -47,13 +47,16 @@ pub struct LogEnv {
     /// The threads that flush.
     pub flusher: Flusher,
     maps: IndexMaps,
+    time: Arc<SteadyTime>,
 }
 
 impl LogEnv {
     /// Logs on `disk` with at most `open_files` descriptors, and half as many mapped indexes.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, flusher: Flusher, open_files: usize) -> Self {
-        Self { files: FileCache::new(Arc::clone(&disk), open_files), maps: IndexMaps::new(open_files / 2), disk, clock, flusher }
+        let files = FileCache::new(Arc::clone(&disk), open_files);
+        let time = Arc::new(SteadyTime::new(Arc::clone(&clock)));
+        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time }
     }
 
     /// The operating system's files and clocks, `flush_threads` threads, and room for `open_files` descriptors.
@@ -61,7 +64,7 @@ impl LogEnv {
     /// # Errors
     /// Those of starting threads.
     pub fn real(flush_threads: usize, open_files: usize) -> std::io::Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let flusher = Flusher::start(flush_threads, Arc::clone(&clock))?;
         Ok(Self::new(Arc::new(RealDisk), clock, flusher, open_files))
     }

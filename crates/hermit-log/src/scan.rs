@@ -47,6 +47,11 @@ impl<'a> FrameReader<'a> {
         Self { chunk_bytes: 8 << 10, ..Self::new(file, end) }
     }
 
+    /// For single prefixes far apart: reads nothing else.
+    pub(crate) fn prefixes(file: &'a dyn DiskFile, end: u64) -> Self {
+        Self { chunk_bytes: PREFIX_SIZE, ..Self::new(file, end) }
+    }
+
     /// `size` bytes at `position`, or `None` where the segment ends before.
     fn bytes(&mut self, position: u64, size: u64) -> io::Result<Option<&[u8]>> {
         if position.checked_add(size).is_none_or(|behind| behind > self.end) {

@@ -291,6 +291,24 @@ fn a_clock_that_falls_does_not_take_append_times_with_it() {
 }
 
 #[test]
+fn a_clock_that_jumps_ahead_neither_moves_append_times_nor_removes_data() {
+    let bench = Bench::new();
+    let log = bench.open(LogConfig { retention_age: Some(Duration::from_secs(24 * 3600)), ..small_segments() }, false, 0);
+    append(&log, "kept");
+    log.flush().unwrap();
+    let year_ns = 365 * 24 * 3600 * 1_000_000_000;
+    bench.clock.set(1_000_000_000_000 + year_ns);
+    log.apply_retention().unwrap();
+    assert_eq!(log.bounds().log_start, Offset(0));
+    let appended = log.append(&mut batch(&[ProducedFrame::message(0, None, b"")])).unwrap();
+    assert!(appended.append_time < 1_000_000_000_000 + 2 * 3600 * 1_000_000_000);
+    bench.clock.advance(Duration::from_secs(26 * 3600));
+    log.flush().unwrap();
+    log.apply_retention().unwrap();
+    assert_eq!(log.bounds().log_start, Offset(2));
+}
+
+#[test]
 fn a_log_by_itself_opens_on_a_real_directory_and_keeps_others_out() {
     let dir = tempfile::tempdir().unwrap();
     let (log, _) = Log::open(dir.path(), LogConfig::default()).unwrap();

@@ -43,7 +43,7 @@ impl Log {
         let inner = &self.inner;
         let mut state = inner.state.lock();
         state.writable()?;
-        let append_time = inner.env.clock.now().max(state.last_append_time);
+        let append_time = inner.env.time.now().max(state.last_append_time);
         let (bytes, frames) = batch.parts_mut();
         if state.config.compaction.is_some() {
             check_compactable(frames)?;

@@ -78,7 +78,7 @@ impl Log {
             state.producers.clone()
         };
         let age = u64::try_from(config.tombstone_age.as_nanos()).unwrap_or(u64::MAX);
-        let tombstones_before = inner.env.clock.now().saturating_sub(age);
+        let tombstones_before = inner.env.time.now().saturating_sub(age);
         let mut rules = Rules { newest, producers: producers.as_ref(), tombstones_before };
         let mut done = Compacted::default();
         for segment in candidates {

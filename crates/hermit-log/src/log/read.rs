@@ -343,7 +343,7 @@ impl Cursor {
     fn range(&mut self, segment: Arc<Segment>, stop: u64, end: End, max_bytes: u64) -> Result<Range, LogError> {
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let file = segment.file().map_err(read_error)?;
-        let mut reader = FrameReader::short(&*file, stop);
+        let mut reader = FrameReader::prefixes(&*file, stop);
         let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
             let range = self.log.inner.fence(&segment, self.position, stop)?;
             return Err(corrupt(&range, self.next));

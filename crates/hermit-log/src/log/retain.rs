@@ -46,7 +46,7 @@ impl Log {
     pub fn apply_retention(&self) -> Result<Removed, LogError> {
         let inner = &self.inner;
         let _maintaining = inner.maintaining.lock();
-        let now = inner.env.clock.now();
+        let now = inner.env.time.now();
         let config = self.config();
         if let Some(age) = config.retention_age {
             let oldest_kept = now.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
