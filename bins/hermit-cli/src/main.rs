@@ -1,2 +1,58 @@
-//! hermit-cli
-fn main() {}
+//! The command line of HermitMQ: topics, producing from files and pipes, consuming into them.
+//!
+//! Exit status: 0 if all was done, 1 if not, 2 for a command line that cannot be understood, 128 + N if signal N, or a reader
+//! of its output that went away (13), ended it.
+
+mod args;
+mod consume;
+mod failure;
+mod format;
+mod key;
+mod lines;
+mod produce;
+mod quantity;
+mod signals;
+mod text;
+mod topic;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use hermit_client::Client;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let server = cli.server.clone();
+    let done = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(
+        |runtime| {
+            let done = runtime.block_on(run(cli));
+            // A read of standard input may never return; the process does not wait for it.
+            runtime.shutdown_background();
+            done
+        },
+    );
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let failure = failure::explain(&error, &server);
+            if let Some(message) = failure.message {
+                // If nobody reads standard error, the exit status has to do.
+                drop(writeln!(io::stderr(), "error: {message}"));
+            }
+            ExitCode::from(failure.exit_status)
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<()> {
+    let client = Client::builder().server(&cli.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION"))).connect().await?;
+    match cli.command {
+        Command::Topic(command) => topic::run(&client, command, cli.output).await,
+        Command::Produce(args) => produce::run(&client, args, cli.output).await,
+        Command::Consume(args) => consume::run(&client, args, cli.output).await,
+    }
+}

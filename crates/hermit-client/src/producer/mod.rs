@@ -266,6 +266,12 @@ impl Producer {
         self.handle.shared.take_failure()
     }
 
+    /// The first failure of any record since the last flush, if there is one already. The next flush reports it still.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.handle.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Flushes, and takes no more records, from no clone.
     ///
     /// # Errors

@@ -1,0 +1,135 @@
+//! Errors for people: one line that says what to do.
+
+use std::{fmt, io};
+
+use hermit_client::{Error, Status};
+
+/// The reader of a pipe went away: the end of the work, not worth a word.
+const BROKEN_PIPE_STATUS: u8 = 128 + 13;
+
+/// What the process ends with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// `None` where silence is right.
+    pub(crate) message: Option<String>,
+    pub(crate) exit_status: u8,
+}
+
+/// The command was ended by a signal.
+#[derive(Debug)]
+pub(crate) struct Interrupted {
+    /// Its number.
+    pub(crate) signal: u8,
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ended by signal {}", self.signal)
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Words an error.
+pub(crate) fn explain(error: &anyhow::Error, server: &str) -> Failure {
+    if let Some(Interrupted { signal }) = error.downcast_ref() {
+        return Failure { message: None, exit_status: 128 + signal };
+    }
+    let mut parts = Vec::new();
+    for cause in error.chain() {
+        if let Some(io) = cause.downcast_ref::<io::Error>()
+            && io.kind() == io::ErrorKind::BrokenPipe
+        {
+            return Failure { message: None, exit_status: BROKEN_PIPE_STATUS };
+        }
+        if let Some(sdk) = cause.downcast_ref::<Error>() {
+            // It words its causes itself.
+            parts.push(sdk.to_string());
+            if let Some(hint) = hint(sdk, server) {
+                parts.push(hint);
+            }
+            let line = parts.join("; ");
+            return Failure { message: Some(one_line(&line)), exit_status: 1 };
+        }
+        parts.push(cause.to_string());
+    }
+    Failure { message: Some(one_line(&parts.join(": "))), exit_status: 1 }
+}
+
+fn hint(error: &Error, server: &str) -> Option<String> {
+    let hint = match error {
+        Error::Unreachable { .. } => {
+            "is hermitd running? Start it with `hermitd`, or name another address with --server or HERMIT_SERVER".to_owned()
+        }
+        Error::Protocol { .. } => format!("is {server} a HermitMQ broker, and of this version?"),
+        Error::UnknownTopic { topic } => {
+            format!("create it with `hermit-cli topic create {topic}`, or see `hermit-cli topic list`")
+        }
+        Error::Corrupt { .. } | Error::BadRecordSet { .. } => "go on behind them with --skip-damaged".to_owned(),
+        Error::Diverged { .. } | Error::OutOfRange { .. } => {
+            "choose where to go on with --on-lost-position, or begin elsewhere with --from".to_owned()
+        }
+        Error::OutcomeUnknown { .. } => "look at the topic's end before sending it again".to_owned(),
+        Error::DeliveryTimeout { source: Some(source), .. } | Error::Timeout { source: Some(source), .. } => {
+            return hint_of_cause(source, server);
+        }
+        Error::Refused { source, .. } => match source.status {
+            Status::TopicExists => "delete it first, or use it as it is".to_owned(),
+            Status::DiskFull => "make room on the broker's disk, or delete topics".to_owned(),
+            Status::ReadOnly => "the broker's log says why; restart the broker once the disk is sound".to_owned(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(hint)
+}
+
+fn hint_of_cause(cause: &Error, server: &str) -> Option<String> {
+    match cause {
+        Error::Unreachable { .. } | Error::ConnectionLost { .. } => Some("is hermitd running?".to_owned()),
+        other => hint(other, server),
+    }
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+    use std::sync::Arc;
+
+    fn explained(error: anyhow::Error) -> Failure {
+        explain(&error, "127.0.0.1:9092")
+    }
+
+    #[test]
+    fn an_unreachable_broker_is_told_with_what_to_do() {
+        let source = Arc::new(io::ErrorKind::ConnectionRefused.into());
+        let failure = explained(Error::Unreachable { server: "127.0.0.1:9092".into(), source }.into());
+        let message = failure.message.unwrap();
+        assert!(message.starts_with("cannot reach 127.0.0.1:9092: connection refused; is hermitd running?"), "{message}");
+        assert_eq!(failure.exit_status, 1);
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let error = Error::UnknownTopic { topic: "odrers".into() };
+        let message = explained(anyhow::Error::from(error).context("line 3 of x.csv")).message.unwrap();
+        assert!(message.starts_with("line 3 of x.csv; there is no topic `odrers`; create it"), "{message}");
+        assert_eq!(message.matches("there is no topic").count(), 1);
+    }
+
+    #[test]
+    fn a_broken_pipe_ends_quietly_and_not_with_success() {
+        let error = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe)).context("standard output").unwrap_err();
+        assert_eq!(explained(error), Failure { message: None, exit_status: 141 });
+    }
+
+    #[test]
+    fn errors_take_one_line() {
+        assert_eq!(explained(anyhow::anyhow!("two\n  lines")).message.as_deref(), Some("two lines"));
+    }
+}
