@@ -58,12 +58,15 @@ pub(crate) struct Footer {
     pub(crate) end: Offset,
     /// The segment's logical size in bytes.
     pub(crate) wal_bytes: u64,
+    /// The size of the segment's file. Where the file has another size, this index is an older one that a power cut brought back, or a
+    /// newer one whose segment it took.
+    pub(crate) file_bytes: u64,
     pub(crate) last_append_time: u64,
     pub(crate) entry_count: u32,
     pub(crate) entries_crc: u32,
 }
 
-pub(crate) const FOOTER_SIZE: usize = 52;
+pub(crate) const FOOTER_SIZE: usize = 60;
 const FOOTER_MAGIC: [u8; 4] = *b"HIDX";
 const FOOTER_VERSION: u32 = 1;
 const FOOTER_CRC_AT: usize = FOOTER_SIZE - 4;
@@ -73,7 +76,7 @@ impl Footer {
         let mut bytes = Vec::with_capacity(FOOTER_SIZE);
         bytes.extend_from_slice(&FOOTER_MAGIC);
         bytes.extend_from_slice(&FOOTER_VERSION.to_be_bytes());
-        for number in [self.base.0, self.end.0, self.wal_bytes, self.last_append_time] {
+        for number in [self.base.0, self.end.0, self.wal_bytes, self.file_bytes, self.last_append_time] {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
         bytes.extend_from_slice(&self.entry_count.to_be_bytes());
@@ -106,11 +109,12 @@ impl Footer {
         let base = Offset(take_u64(&mut rest)?);
         let end = Offset(take_u64(&mut rest)?);
         let wal_bytes = take_u64(&mut rest)?;
+        let file_bytes = take_u64(&mut rest)?;
         let last_append_time = take_u64(&mut rest)?;
         let counts = take_u64(&mut rest)?;
         let entry_count = u32::try_from(counts >> 32).ok()?;
         let entries_crc = u32::try_from(counts & u64::from(u32::MAX)).ok()?;
-        Some(Self { base, end, wal_bytes, last_append_time, entry_count, entries_crc })
+        Some(Self { base, end, wal_bytes, file_bytes, last_append_time, entry_count, entries_crc })
     }
 
     /// The footer at the end of an index file, if there is one that fits the file's size and `base`.
@@ -192,6 +196,7 @@ impl ActiveIndex {
             base: footer.base,
             end: footer.end,
             wal_bytes: footer.wal_bytes,
+            file_bytes: footer.file_bytes,
             last_append_time: footer.last_append_time,
             entry_count: self.stored,
             entries_crc: self.crc.finish(),
@@ -238,6 +243,7 @@ pub(crate) struct SealFacts {
     pub(crate) base: Offset,
     pub(crate) end: Offset,
     pub(crate) wal_bytes: u64,
+    pub(crate) file_bytes: u64,
     pub(crate) last_append_time: u64,
 }
 
@@ -280,8 +286,15 @@ mod tests {
     #[test]
     fn entries_and_footers_survive_the_round_trip_and_bad_footers_do_not() {
         assert_eq!(IndexEntry::decode(entry(7).encode()), entry(7));
-        let footer =
-            Footer { base: Offset(5), end: Offset(99), wal_bytes: 12345, last_append_time: 77, entry_count: 3, entries_crc: 42 };
+        let footer = Footer {
+            base: Offset(5),
+            end: Offset(99),
+            wal_bytes: 12345,
+            file_bytes: 12347,
+            last_append_time: 77,
+            entry_count: 3,
+            entries_crc: 42,
+        };
         let bytes = footer.encode();
         assert_eq!(Footer::decode(&bytes), Some(footer));
         for bit in 0..FOOTER_SIZE * 8 {

@@ -117,8 +117,13 @@ impl Segment {
 
     /// Closes the active segment: writes the rest of the index. A failure there leaves the index in memory and is no error.
     pub(crate) fn seal(&self, sealed: Sealed) {
-        let facts =
-            SealFacts { base: self.base, end: sealed.end, wal_bytes: sealed.len_bytes, last_append_time: sealed.last_append_time };
+        let facts = SealFacts {
+            base: self.base,
+            end: sealed.end,
+            wal_bytes: sealed.len_bytes,
+            file_bytes: sealed.len_bytes,
+            last_append_time: sealed.last_append_time,
+        };
         let mut index = self.index.write();
         if let Index::Active(active) = &mut *index {
             let stored = self.idx.get().and_then(|file| active.seal(&*file, facts));
@@ -138,7 +143,13 @@ impl Segment {
             let file = self.idx.get()?;
             active.seal(
                 &*file,
-                SealFacts { base: self.base, end: facts.end, wal_bytes: facts.len_bytes, last_append_time: facts.last_append_time },
+                SealFacts {
+                    base: self.base,
+                    end: facts.end,
+                    wal_bytes: facts.len_bytes,
+                    file_bytes: facts.len_bytes,
+                    last_append_time: facts.last_append_time,
+                },
             )?;
         }
         Ok(())

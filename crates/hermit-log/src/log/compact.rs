@@ -279,7 +279,7 @@ impl Inner {
         let in_dir = |name: String| (self.dir.join(format!("{name}{TMP_SUFFIX}")), self.dir.join(name));
         let (wal_tmp, wal) = in_dir(FileName::Wal(old.base).build());
         let (idx_tmp, idx) = in_dir(FileName::Index(old.base).build());
-        let footer: Option<Footer> = store_index(disk, &idx_tmp, old.base, sealed, entries).ok();
+        let footer: Option<Footer> = store_index(disk, &idx_tmp, old.base, sealed, sealed.len_bytes, entries).ok();
         let mut view = self.view.write();
         // From here to the end of this lock nobody opens a file of the segment: whoever finds it unlinked looks at the view again.
         let Some(at) = view.segments.iter().position(|segment| Arc::ptr_eq(segment, old)) else { return Ok(()) };

@@ -65,7 +65,7 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Facts, LogError> {
         drop(disk.remove_file(&orphan));
     }
     let segments = wal_bytes.into_iter().map(|(base, wal_bytes)| {
-        let footer = read_footer(disk, dir, base).filter(|footer| footer.wal_bytes <= wal_bytes);
+        let footer = read_footer(disk, dir, base).filter(|footer| footer.wal_bytes <= wal_bytes && footer.file_bytes == wal_bytes);
         SegmentFacts { base, wal_bytes, footer }
     });
     let mut damaged_state = Vec::new();

@@ -186,7 +186,10 @@ impl Part {
         if let Some(footer) = self.footer {
             return Segment::stored(env, dir, footer);
         }
-        match store_index(disk, &dir.join(FileName::Index(self.base).build()), self.base, self.sealed(), &self.entries) {
+        // Not `wal_bytes`: the file may have been cut or written again since.
+        let file_bytes = disk.file_len(&dir.join(FileName::Wal(self.base).build()));
+        let idx = dir.join(FileName::Index(self.base).build());
+        match file_bytes.and_then(|file_bytes| store_index(disk, &idx, self.base, self.sealed(), file_bytes, &self.entries)) {
             Ok(footer) => Segment::stored(env, dir, footer),
             Err(_) => Segment::rebuilt(env, dir, self.base, self.sealed(), self.entries),
         }
@@ -199,11 +202,13 @@ pub(crate) fn store_index(
     path: &std::path::Path,
     base: Offset,
     sealed: Sealed,
+    file_bytes: u64,
     entries: &[IndexEntry],
 ) -> std::io::Result<Footer> {
     let bytes = encode_entries(entries);
     let file = disk.open(path, Open::CreateOrTruncate)?;
     file.write_all_at(&bytes, 0)?;
-    let facts = SealFacts { base, end: sealed.end, wal_bytes: sealed.len_bytes, last_append_time: sealed.last_append_time };
+    let facts =
+        SealFacts { base, end: sealed.end, wal_bytes: sealed.len_bytes, file_bytes, last_append_time: sealed.last_append_time };
     ActiveIndex::resume(&bytes).seal(&*file, facts)
 }

@@ -169,7 +169,7 @@ impl Model {
                 continue;
             }
             let excused = self.compacts && self.may_be_compacted(frame, &newest, before.acked_end, now);
-            expect(excused, &|| format!("{frame:?} was acknowledged, and is gone"))?;
+            expect(excused, &|| format!("{frame:?} was acknowledged, and is gone; the history: {:?}", self.frames.values()))?;
         }
         Ok(())
     }
