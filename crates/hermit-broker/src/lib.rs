@@ -1,1 +1,41 @@
-//! hermit-broker
+//! The HermitMQ broker, embeddable.
+//!
+//! [`Broker::open`] gives a broker on a directory; from then on topics can be created, written and read in process, and
+//! [`Broker::serve`] serves both native protocols over TCP, version 1 and version 2, on one port.
+
+mod broker;
+mod config;
+mod directories;
+mod env;
+mod error;
+mod layout;
+mod limits;
+mod maintenance;
+mod manifest;
+mod memory;
+mod offsets;
+mod partition;
+mod producers;
+mod progress;
+mod record_sets;
+mod registry;
+mod reserve;
+mod server;
+mod signal;
+mod start;
+mod topic;
+
+pub use broker::{Broker, Position};
+pub use config::BrokerConfig;
+pub use error::{BrokerError, Counted};
+pub use limits::{LimitError, Limits};
+pub use manifest::{Damage, FORMAT_VERSION, RecordError};
+pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
+pub use partition::{Partition, Ticket};
+pub use signal::Signal;
+pub use start::{ManifestRepair, OpenReport, PartitionReport};
+pub use topic::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVER, Topic, TopicMeta, TopicSettings};
+
+pub use hermit_log as log;
+pub use hermit_proto as proto;
+pub use hermit_proto::session::{Durability, TopicConfig};

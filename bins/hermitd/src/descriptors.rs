@@ -1,0 +1,55 @@
+//! File descriptors: the soft limit is raised, and shared out between logs and connections.
+
+use hermit_broker::BrokerConfig;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Standard streams, the runtime, the manifest, and what libraries open.
+const OTHERS: u64 = 64;
+/// Fewer files make every read an open.
+const FEWEST_FILES: usize = 16;
+/// Fewer are no broker.
+const FEWEST_CONNECTIONS: usize = 4;
+
+/// Raises the soft limit to the hard one, and lowers what `config` may use where that is not enough.
+pub(crate) fn arrange(config: &mut BrokerConfig) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit on open files cannot be raised");
+    }
+    let Some(most) = getrlimit(Resource::Nofile).current else { return };
+    share(config, most);
+}
+
+fn share(config: &mut BrokerConfig, most: u64) {
+    let (files, connections) = (config.max_open_files, config.limits.max_connections);
+    let room = usize::try_from(most.saturating_sub(OTHERS)).unwrap_or(usize::MAX);
+    if files.saturating_add(connections) <= room {
+        return;
+    }
+    // A third for the logs, which connections cannot take.
+    config.max_open_files = files.min(room / 3).max(FEWEST_FILES);
+    config.limits.max_connections = connections.min(room.saturating_sub(config.max_open_files)).max(FEWEST_CONNECTIONS);
+    tracing::warn!(
+        limit = most,
+        max_open_files = config.max_open_files,
+        max_connections = config.limits.max_connections,
+        "the limit on open files is low: raise it (`ulimit -n`) to get what the settings ask for"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_limit_is_shared_out_and_a_high_one_changes_nothing() {
+        let mut config = BrokerConfig::new("x");
+        share(&mut config, 1 << 20);
+        assert_eq!((config.max_open_files, config.limits.max_connections), (2048, 10_000));
+        share(&mut config, 1024);
+        assert_eq!((config.max_open_files, config.limits.max_connections), (320, 640));
+        share(&mut config, 64);
+        assert_eq!((config.max_open_files, config.limits.max_connections), (16, 4));
+    }
+}

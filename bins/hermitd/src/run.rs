@@ -1,0 +1,73 @@
+//! Running the broker until a signal ends it.
+
+use std::io::IsTerminal as _;
+
+use anyhow::Context as _;
+use hermit_broker::Broker;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::settings::Settings;
+use crate::{descriptors, say};
+
+/// Threads for requests that wait for the disk, such as creating topics.
+const BLOCKING_THREADS: usize = 8;
+
+/// Opens the broker, serves it, and stops it gracefully.
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&settings.log).context("the setting `log`")?;
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    let mut config = settings.broker.clone();
+    descriptors::arrange(&mut config);
+    let broker = Broker::open(config)?;
+    broker.report().log();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.threads)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let served = runtime.block_on(serve(&broker, &settings.listen));
+    // After an error the data directory is still to be closed; after a graceful stop this does nothing.
+    let closed = broker.close().context("the stop was not a clean one");
+    served.and(closed)
+}
+
+async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
+    let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let address = listener.local_addr()?;
+    let serving = tokio::spawn({
+        let broker = broker.clone();
+        async move { broker.serve(listener).await }
+    });
+    tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
+    say(&format!("ready hermit={address}"))?;
+    signals.next().await;
+    tracing::info!("stopping; a second signal forces");
+    tokio::select! {
+        stopped = broker.shutdown() => stopped.context("the stop was not a clean one")?,
+        () = signals.next() => {
+            tracing::warn!("forced: the next start will have to check what was not flushed");
+            #[expect(clippy::exit, reason = "the operator said so")]
+            std::process::exit(1);
+        }
+    }
+    serving.await.context("serving ended badly")
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

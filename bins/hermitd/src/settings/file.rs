@@ -1,0 +1,73 @@
+//! The settings file: TOML, refused with file, line and the nearest valid name.
+
+use anyhow::{anyhow, bail};
+use toml::de::DeTable;
+
+use super::names;
+use super::table::Given;
+
+/// Parses the text of the file that is called `path`.
+pub(super) fn parse(path: &str, text: &str) -> anyhow::Result<Given> {
+    let at = |span: Option<std::ops::Range<usize>>| {
+        let before = span.map_or(0, |span| span.start).min(text.len());
+        let line = text.as_bytes().iter().take(before).filter(|byte| **byte == b'\n').count() + 1;
+        format!("{path}:{line}")
+    };
+    let refuse = |error: toml::de::Error| anyhow!("{}: {}", at(error.span()), with_nearest(error.message()));
+    let table = DeTable::parse(text).map_err(refuse)?;
+    let known = names::known();
+    for key in table.get_ref().keys() {
+        let name = key.get_ref();
+        if !known.iter().any(|known| known == name.as_ref()) {
+            let meant = names::nearest(name, &known).unwrap_or_default();
+            bail!("{}: `{name}` is no setting; did you mean `{meant}`?", at(Some(key.span())));
+        }
+    }
+    toml::from_str(text).map_err(refuse)
+}
+
+/// Names the nearest of the values that the message lists in backquotes behind the wrong one.
+fn with_nearest(message: &str) -> String {
+    let quoted: Vec<String> = message.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    match quoted.split_first() {
+        Some((wrong, allowed)) if message.starts_with("unknown variant") => match names::nearest(wrong, allowed) {
+            Some(meant) => format!("{message}; did you mean `{meant}`?"),
+            None => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        parse("h.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_mis_spelt_name_is_refused_with_its_line_and_the_nearest() {
+        assert_eq!(
+            refusal("listen = \"127.0.0.1:0\"\n\nretention_age_hrs = 1\n"),
+            "h.toml:3: `retention_age_hrs` is no setting; did you mean `retention_age_ms`?"
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_refused_with_its_line() {
+        let message = refusal("# durability\ndurability = \"snyc\"\n");
+        assert!(message.starts_with("h.toml:2: unknown variant `snyc`") && message.ends_with("did you mean `sync`?"), "{message}");
+        let message = refusal("threads = 2\nsegment_bytes = \"big\"\n");
+        assert!(message.starts_with("h.toml:2: "), "{message}");
+        assert!(refusal("listen = \n").starts_with("h.toml:1: "));
+    }
+
+    #[test]
+    fn every_setting_can_be_in_the_file() {
+        for name in names::known() {
+            let accepted = ["1", "\"x\"", "true", "\"sync\""].iter().any(|value| parse("f", &format!("{name} = {value}")).is_ok());
+            assert!(accepted, "{name}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Names that nobody knows, and the ones that were probably meant.
+
+use clap::CommandFactory as _;
+
+use super::Cli;
+
+/// What the environment variables of settings begin with.
+const PREFIX: &str = "HERMITD_";
+
+/// All names of settings, as in the file.
+pub(super) fn known() -> Vec<String> {
+    let command = Cli::command();
+    let flags = command.get_arguments().filter(|argument| argument.get_env().is_some()).filter_map(clap::Arg::get_long);
+    flags.filter(|name| *name != "config").map(|name| name.replace('-', "_")).collect()
+}
+
+/// The known name that differs least.
+pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    known.iter().map(String::as_str).min_by_key(|candidate| distance(name, candidate))
+}
+
+/// The message for the first environment variable that looks like a setting and is none.
+pub(super) fn unknown_variable(environment: impl Iterator<Item = String>) -> Option<String> {
+    let mut known: Vec<_> = known().iter().map(|name| format!("{PREFIX}{}", name.to_uppercase())).collect();
+    known.push(format!("{PREFIX}CONFIG"));
+    let unknown = environment.filter(|name| name.starts_with(PREFIX)).find(|name| !known.contains(name))?;
+    let meant = nearest(&unknown, &known).unwrap_or_default();
+    Some(format!("the environment variable {unknown} is no setting; did you mean {meant}?"))
+}
+
+/// Letters to be changed, put in or left out to make one of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+        for (j, to) in b.iter().enumerate() {
+            let (left, above) = (row.get(j).copied().unwrap_or(0), row.get(j + 1).copied().unwrap_or(0));
+            let best = (diagonal + usize::from(from != *to)).min(left + 1).min(above + 1);
+            diagonal = above;
+            if let Some(cell) = row.get_mut(j + 1) {
+                *cell = best;
+            }
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_counted_in_letters() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("retention_hrs", "retention_hrs"), 0);
+    }
+
+    #[test]
+    fn a_mis_spelt_variable_is_told_with_the_one_that_was_meant() {
+        let environment = ["PATH", "HERMITD_DATA_DIR", "HERMITD_DATADIR"].map(str::to_owned);
+        let message = unknown_variable(environment.into_iter()).unwrap();
+        assert!(message.contains("HERMITD_DATADIR") && message.ends_with("HERMITD_DATA_DIR?"), "{message}");
+        assert_eq!(unknown_variable(["HERMITD_CONFIG".to_owned()].into_iter()), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! The one table of settings: what each is called, what it means, and what it is when nobody says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use hermit_broker::{BrokerConfig, Durability, TopicSettings};
+use serde::Deserialize;
+
+use super::Settings;
+
+/// What an answered message survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DurabilityName {
+    /// A power cut: answered when on disk.
+    Sync,
+    /// A crash of the broker, not of the machine: answered when the operating system has it.
+    Os,
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident : $type:ty, $env:literal;)+) => {
+        /// What somebody has said about each setting.
+        #[derive(Debug, Clone, Default, Args, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct Given {
+            $($(#[doc = $doc])+ #[arg(long, env = $env)] pub(super) $name: Option<$type>,)+
+        }
+
+        impl Given {
+            /// These, and where these are silent, `other`.
+            pub(super) fn or(&self, other: &Self) -> Self {
+                Self { $($name: self.$name.clone().or_else(|| other.$name.clone()),)+ }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Where everything is kept. Default: `./hermit-data`.
+    data_dir: PathBuf, "HERMITD_DATA_DIR";
+    /// Address and port to listen on; port 0 takes any. Default: `127.0.0.1:9092`.
+    listen: String, "HERMITD_LISTEN";
+    /// What an answered message survives, in topics whose creator does not say. Default: `sync`. With `os` a power cut can take back what was answered.
+    durability: DurabilityName, "HERMITD_DURABILITY";
+    /// Whether producing to a topic that is not there creates it. Default: true.
+    create_topics: bool, "HERMITD_CREATE_TOPICS";
+    /// Partitions of a topic whose creator does not say. Default: 1.
+    default_partitions: u32, "HERMITD_DEFAULT_PARTITIONS";
+    /// Bytes at which a segment is rolled. Default: 268435456 (256 MiB); from 65536 to 2147483648. Retention frees space in these steps.
+    segment_bytes: u64, "HERMITD_SEGMENT_BYTES";
+    /// Milliseconds after which records are deleted. Default: never.
+    retention_age_ms: u64, "HERMITD_RETENTION_AGE_MS";
+    /// Bytes of a partition beyond which its oldest segments are deleted. Default: no limit.
+    retention_bytes: u64, "HERMITD_RETENTION_BYTES";
+    /// Seconds between two rounds of retention and compaction. Default: 60.
+    maintenance_interval_s: u64, "HERMITD_MAINTENANCE_INTERVAL_S";
+    /// Most bytes of key and payload together in a frame. Default: 52428800 (50 MiB). A connection can make the broker hold about twice as much.
+    max_frame_bytes: u32, "HERMITD_MAX_FRAME_BYTES";
+    /// Most records in a frame. Default: 1000000.
+    max_record_count: u32, "HERMITD_MAX_RECORD_COUNT";
+    /// Most connections at a time. Default: 10000. An idle one costs some KiB and a file descriptor.
+    max_connections: usize, "HERMITD_MAX_CONNECTIONS";
+    /// Most bytes received and not yet written, over all connections. Default: 268435456 (256 MiB). At the limit the broker stops reading.
+    max_inflight_bytes: u64, "HERMITD_MAX_INFLIGHT_BYTES";
+    /// Most subscriptions in one session. Default: 1024.
+    max_subscriptions: u32, "HERMITD_MAX_SUBSCRIPTIONS";
+    /// Most partitions of one topic. Default: 1024.
+    max_partitions: u32, "HERMITD_MAX_PARTITIONS";
+    /// Log files open at a time. Default: 2048. Connections need descriptors besides.
+    max_open_files: usize, "HERMITD_MAX_OPEN_FILES";
+    /// Milliseconds for the whole handshake of a connection. Default: 5000.
+    handshake_timeout_ms: u64, "HERMITD_HANDSHAKE_TIMEOUT_MS";
+    /// Milliseconds in which a frame once begun must bring another byte. Default: 30000.
+    frame_timeout_ms: u64, "HERMITD_FRAME_TIMEOUT_MS";
+    /// Milliseconds in which a version-2 client must take a byte of what is sent. Default: 60000.
+    write_timeout_ms: u64, "HERMITD_WRITE_TIMEOUT_MS";
+    /// Milliseconds of silence after which a version-2 client should send a heartbeat; after three times that it is cut off. Default: 10000; 0: never.
+    heartbeat_interval_ms: u64, "HERMITD_HEARTBEAT_INTERVAL_MS";
+    /// Milliseconds that a graceful stop gives connections to get their answers. Default: 10000.
+    drain_timeout_ms: u64, "HERMITD_DRAIN_TIMEOUT_MS";
+    /// Free bytes on the disk below which produce requests are refused. Default: 67108864 (64 MiB); 0: only when the disk is full.
+    disk_low_bytes: u64, "HERMITD_DISK_LOW_BYTES";
+    /// Free bytes from which on they are taken again. Default: twice `disk_low_bytes`.
+    disk_high_bytes: u64, "HERMITD_DISK_HIGH_BYTES";
+    /// Threads that serve connections. Default: 2.
+    threads: usize, "HERMITD_THREADS";
+    /// Threads that sync. Default: 2.
+    flush_threads: usize, "HERMITD_FLUSH_THREADS";
+    /// What is logged: a level, or rules as of the tracing crate. Default: `info`.
+    log: String, "HERMITD_LOG";
+}
+
+impl Given {
+    /// Fills in the defaults, and checks the values against each other.
+    pub(super) fn settle(self) -> anyhow::Result<Settings> {
+        let mut broker = BrokerConfig::new(self.data_dir.unwrap_or_else(|| "./hermit-data".into()));
+        let topics = TopicSettings::default();
+        broker.topic_defaults = TopicSettings {
+            durability: match self.durability {
+                None | Some(DurabilityName::Sync) => Durability::Sync,
+                Some(DurabilityName::Os) => Durability::Os,
+            },
+            segment_bytes: self.segment_bytes.unwrap_or(topics.segment_bytes),
+            retention_age_ms: self.retention_age_ms.unwrap_or(topics.retention_age_ms),
+            retention_bytes: self.retention_bytes.unwrap_or(topics.retention_bytes),
+            ..topics
+        };
+        set(&mut broker.create_topics, self.create_topics);
+        set(&mut broker.default_partitions, self.default_partitions);
+        set(&mut broker.maintenance_interval, self.maintenance_interval_s.map(Duration::from_secs));
+        set(&mut broker.max_open_files, self.max_open_files);
+        set(&mut broker.flush_threads, self.flush_threads);
+        let limits = &mut broker.limits;
+        if let Some(bytes) = self.max_frame_bytes {
+            limits.max_frame_bytes = bytes;
+            // A request must hold the largest frame, and the budget the largest request.
+            limits.max_request_bytes = limits.max_request_bytes.max(bytes.saturating_add(1 << 20));
+        }
+        set(&mut limits.max_record_count, self.max_record_count);
+        set(&mut limits.max_connections, self.max_connections);
+        set(&mut limits.max_inflight_bytes, self.max_inflight_bytes);
+        set(&mut limits.max_subscriptions, self.max_subscriptions);
+        set(&mut limits.max_partitions, self.max_partitions);
+        set(&mut limits.handshake_timeout, self.handshake_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.frame_timeout, self.frame_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.write_timeout, self.write_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.heartbeat_interval, self.heartbeat_interval_ms.map(Duration::from_millis));
+        set(&mut limits.drain_timeout, self.drain_timeout_ms.map(Duration::from_millis));
+        if let Some(low) = self.disk_low_bytes {
+            limits.disk_low_bytes = low;
+            limits.disk_high_bytes = low.saturating_mul(2);
+        }
+        set(&mut limits.disk_high_bytes, self.disk_high_bytes);
+        broker.check()?;
+        let threads = self.threads.unwrap_or(2);
+        if threads == 0 || broker.flush_threads == 0 {
+            bail!("`threads` and `flush_threads` must be at least 1");
+        }
+        let listen = self.listen.unwrap_or_else(|| "127.0.0.1:9092".into());
+        check_address(&listen)?;
+        let log = self.log.unwrap_or_else(|| "info".into());
+        tracing_subscriber::EnvFilter::try_new(&log).with_context(|| format!("`log` is `{log}`"))?;
+        Ok(Settings { broker, listen, threads, log })
+    }
+}
+
+fn set<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
+    }
+}
+
+fn check_address(listen: &str) -> anyhow::Result<()> {
+    let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) => Ok(()),
+        _ => bail!("`listen` is `{listen}`: give an address and a port, such as 127.0.0.1:9092"),
+    }
+}

@@ -1,0 +1,362 @@
+//! The broker, in process: no socket, no runtime and no thread is needed for anything here.
+
+mod positions;
+mod stop;
+mod topics;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use hermit_log::{Batch, LogEnv};
+use hermit_proto::{PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+pub use positions::Position;
+pub(crate) use stop::{Phase, reached};
+
+use crate::config::BrokerConfig;
+use crate::error::{BrokerError, Counted};
+use crate::limits::Limits;
+use crate::manifest::Manifest;
+use crate::memory::Budget;
+use crate::offsets::Offsets;
+use crate::partition::{Partition, Ticket};
+use crate::producers::ProducerIds;
+use crate::registry::Registry;
+use crate::reserve::Reserve;
+use crate::server::Warmer;
+use crate::start::{self, OpenReport, Started};
+use crate::topic::Topic;
+
+/// A broker on a data directory. Cheap to clone; all clones are the same broker.
+///
+/// ```no_run
+/// use hermit_broker::{Broker, BrokerConfig};
+///
+/// let broker = Broker::open(BrokerConfig::new("./hermit-data"))?;
+/// let topic = broker.create_topic("orders", 8, &Default::default())?;
+/// println!("{} has {} partitions", topic.meta.name, topic.meta.partitions);
+/// broker.close()?;
+/// # Ok::<(), hermit_broker::BrokerError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Broker {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    config: BrokerConfig,
+    env: LogEnv,
+    broker_id: u128,
+    instance: u64,
+    registry: Registry,
+    offsets: RwLock<Option<Arc<Offsets>>>,
+    /// All that changes topics holds this.
+    manifest: Mutex<Manifest>,
+    producers: Mutex<ProducerIds>,
+    reserve: Reserve,
+    low_space: AtomicBool,
+    report: OpenReport,
+    phase: watch::Sender<Phase>,
+    budget: Arc<Budget>,
+    connections: watch::Sender<usize>,
+    warmer: OnceLock<Warmer>,
+    /// Held until the broker is closed.
+    lock: Mutex<Option<Box<dyn hermit_log::disk::DirLock>>>,
+}
+
+impl Broker {
+    /// Opens a data directory with real files, clocks and threads.
+    ///
+    /// # Errors
+    /// What keeps the broker as a whole from starting: the directory is in use, cannot be written, or was written by a newer release. A
+    /// damaged partition does not.
+    pub fn open(config: BrokerConfig) -> Result<Self, BrokerError> {
+        let env = crate::env::real(&config)?;
+        let broker = Self::open_with(config, env)?;
+        crate::maintenance::spawn(&broker);
+        Ok(broker)
+    }
+
+    /// Opens a data directory on a disk, a clock and a flusher of the caller's. Starts no thread: with a manual flusher and
+    /// [`BrokerConfig::recovery_threads`] 1, everything happens in the calls that ask for it. Call [`Broker::maintain`] from time to time.
+    ///
+    /// # Errors
+    /// As [`Broker::open`].
+    pub fn open_with(config: BrokerConfig, env: LogEnv) -> Result<Self, BrokerError> {
+        config.check()?;
+        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env)?;
+        let registry = Registry::new();
+        topics.iter().for_each(|topic| registry.insert(topic));
+        #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
+        let instance = start::random_id()? as u64;
+        let state = manifest.state();
+        let (broker_id, producers) = (state.broker_id, ProducerIds::new(state.next_producer));
+        let budget = Budget::new(config.limits.max_inflight_bytes);
+        let inner = Inner {
+            broker_id,
+            instance,
+            registry,
+            offsets: RwLock::new(None),
+            manifest: Mutex::new(manifest),
+            producers: Mutex::new(producers),
+            reserve,
+            low_space: AtomicBool::new(false),
+            report,
+            phase: watch::Sender::new(Phase::Running),
+            budget,
+            connections: watch::Sender::new(0),
+            warmer: OnceLock::new(),
+            lock: Mutex::new(Some(lock)),
+            config,
+            env,
+        };
+        let broker = Self { inner: Arc::new(inner) };
+        Ok(broker.with_positions())
+    }
+
+    fn with_positions(mut self) -> Self {
+        let (positions, down) = self.open_positions();
+        // Nobody else has this broker yet.
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.report.positions = positions;
+            inner.report.positions_down = down;
+        }
+        self
+    }
+
+    /// What the start found and did.
+    #[must_use]
+    pub fn report(&self) -> &OpenReport {
+        &self.inner.report
+    }
+
+    /// Names the data directory: the same for its whole life.
+    #[must_use]
+    pub fn broker_id(&self) -> u128 {
+        self.inner.broker_id
+    }
+
+    /// Another one after each start.
+    #[must_use]
+    pub fn instance(&self) -> u64 {
+        self.inner.instance
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &BrokerConfig {
+        &self.inner.config
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.config.limits
+    }
+
+    /// A topic by its name.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`].
+    pub fn topic(&self, name: &TopicName) -> Result<Arc<Topic>, BrokerError> {
+        self.inner.registry.by_name(name).ok_or_else(|| BrokerError::unknown_topic(name))
+    }
+
+    /// A topic by its id.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`].
+    pub fn topic_by_id(&self, id: TopicId) -> Result<Arc<Topic>, BrokerError> {
+        self.inner.registry.by_id(id).ok_or_else(|| BrokerError::unknown_topic(id))
+    }
+
+    /// All topics, in the order of their names.
+    #[must_use]
+    pub fn topics(&self) -> Vec<Arc<Topic>> {
+        self.inner.registry.all()
+    }
+
+    /// A partition, for reading.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`], [`BrokerError::UnknownPartition`].
+    pub fn partition(&self, topic: TopicId, partition: PartitionId) -> Result<Arc<Partition>, BrokerError> {
+        self.topic_by_id(topic)?.partition(partition).cloned()
+    }
+
+    /// A partition that clients may write.
+    ///
+    /// # Errors
+    /// As [`Broker::partition`], and [`BrokerError::InternalTopic`].
+    pub fn writable(&self, topic: TopicId, partition: PartitionId) -> Result<Arc<Partition>, BrokerError> {
+        let topic = self.topic_by_id(topic)?;
+        if topic.meta.name.is_internal() {
+            return Err(BrokerError::InternalTopic { topic: topic.meta.name.to_string() });
+        }
+        topic.partition(partition).cloned()
+    }
+
+    /// Checks frames before they are appended: sizes, fields, and the producer's checksums.
+    ///
+    /// # Errors
+    /// [`BrokerError::Log`] with the first bad frame.
+    pub fn parse(&self, frames: bytes::BytesMut) -> Result<Batch, BrokerError> {
+        let batch = Batch::parse(frames, &self.limits().frame_limits())?;
+        crate::record_sets::check(&batch)?;
+        Ok(batch)
+    }
+
+    /// Appends a batch. The ticket tells when it is as durable as the topic promises.
+    ///
+    /// # Errors
+    /// What the log refuses, and [`BrokerError::LowSpace`] while the disk is nearly full.
+    pub fn append(&self, partition: &Arc<Partition>, batch: &mut Batch) -> Result<Ticket, BrokerError> {
+        self.check_writable()?;
+        let appended = Ticket::append(partition, batch);
+        if appended.as_ref().is_err_and(BrokerError::is_disk_full) {
+            self.check_space();
+        }
+        appended
+    }
+
+    fn check_writable(&self) -> Result<(), BrokerError> {
+        if *self.inner.phase.borrow() >= Phase::Closed {
+            return Err(BrokerError::ShuttingDown);
+        }
+        if self.inner.low_space.load(Ordering::Relaxed) {
+            let low_bytes = self.limits().disk_low_bytes;
+            let free_bytes = self.inner.env.disk.free_bytes(&self.inner.config.data_dir).unwrap_or(0);
+            return Err(BrokerError::LowSpace { free_bytes, low_bytes });
+        }
+        Ok(())
+    }
+
+    /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again.
+    pub fn check_space(&self) {
+        let limits = self.limits();
+        if limits.disk_low_bytes == 0 {
+            return;
+        }
+        let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
+            Ok(free_bytes) => free_bytes,
+            Err(error) => {
+                tracing::warn!(%error, "the free space cannot be told");
+                return;
+            }
+        };
+        let low = self.inner.low_space.load(Ordering::Relaxed);
+        if !low && free_bytes < limits.disk_low_bytes {
+            self.inner.low_space.store(true, Ordering::Relaxed);
+            tracing::error!(free_bytes, low_bytes = limits.disk_low_bytes, "the disk is nearly full: produce requests are refused");
+        } else if low && free_bytes >= limits.disk_high_bytes {
+            self.inner.low_space.store(false, Ordering::Relaxed);
+            tracing::info!(free_bytes, "there is space again: produce requests are taken");
+        }
+    }
+
+    /// A producer id that nobody has, or the next epoch of one that was given out.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownProducer`]; [`BrokerError::Io`] where the manifest cannot be written.
+    pub fn init_producer(&self, id: ProducerId, epoch: ProducerEpoch) -> Result<(ProducerId, ProducerEpoch), BrokerError> {
+        let mut manifest = self.inner.manifest.lock();
+        self.inner.producers.lock().init(&mut manifest, id, epoch)
+    }
+
+    /// Bytes that were received and not yet handed on.
+    #[must_use]
+    pub fn inflight_bytes(&self) -> u64 {
+        self.inner.budget.used_bytes()
+    }
+
+    /// Client connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        *self.inner.connections.borrow()
+    }
+
+    /// Counts a connection in, if the limit allows.
+    pub(crate) fn connect(&self) -> Result<Connected, BrokerError> {
+        let limit = self.limits().max_connections;
+        let mut before = 0;
+        self.inner.connections.send_modify(|count| {
+            before = *count;
+            *count += 1;
+        });
+        let connected = Connected { broker: self.clone() };
+        if before < limit { Ok(connected) } else { Err(BrokerError::TooMany { what: Counted::Connections, limit: limit as u64 }) }
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.inner.budget
+    }
+
+    /// Changes with every connection that comes or goes.
+    pub(crate) fn connection_count(&self) -> watch::Receiver<usize> {
+        self.inner.connections.subscribe()
+    }
+
+    /// The threads that read cold ranges; started when they are first needed.
+    pub(crate) fn warmer(&self) -> &Warmer {
+        self.inner.warmer.get_or_init(Warmer::start)
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakBroker {
+        WeakBroker(Arc::downgrade(&self.inner))
+    }
+
+    /// One round of retention and compaction over all partitions, and a look at the free space. [`Broker::open`] starts a thread that
+    /// does this; with [`Broker::open_with`] it is the caller's to do.
+    pub fn maintain(&self) {
+        self.check_space();
+        for topic in self.topics() {
+            for partition in &topic.partitions {
+                if *self.inner.phase.borrow() >= Phase::Closed {
+                    return;
+                }
+                let Ok(log) = partition.log() else { continue };
+                let id = partition.id();
+                if let Err(error) = log.apply_retention() {
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, %error, "retention failed");
+                }
+                if topic.meta.settings.compaction
+                    && let Err(error) = log.compact()
+                {
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, %error, "compaction failed");
+                }
+            }
+        }
+        if !self.inner.low_space.load(Ordering::Relaxed) {
+            self.inner.reserve.refill();
+        }
+    }
+}
+
+/// A broker that lives only as long as somebody else has it.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakBroker(std::sync::Weak<Inner>);
+
+impl WeakBroker {
+    pub(crate) fn upgrade(&self) -> Option<Broker> {
+        self.0.upgrade().map(|inner| Broker { inner })
+    }
+}
+
+/// One counted connection.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    broker: Broker,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.broker.inner.connections.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}

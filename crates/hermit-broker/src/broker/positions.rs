@@ -1,0 +1,128 @@
+//! Committed positions of consumer groups.
+
+use std::sync::Arc;
+
+use hermit_proto::session::Durability;
+use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
+
+use super::Broker;
+use crate::error::BrokerError;
+use crate::offsets::{Committed, OFFSETS_TOPIC, Offsets, PositionKey, ReplayReport};
+use crate::partition::Ticket;
+use crate::topic::TopicSettings;
+
+/// Segments of the offsets topic are small, so that compaction, which leaves the active one alone, has something to work on.
+const OFFSETS_SEGMENT_BYTES: u64 = 16 << 20;
+
+/// A position to commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The topic.
+    pub topic: TopicId,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The next offset to read.
+    pub offset: Offset,
+    /// The leader epoch of the last record read; [`LeaderEpoch::UNKNOWN`] stands for the current one.
+    pub leader_epoch: LeaderEpoch,
+}
+
+impl Broker {
+    /// Opens `__consumer_offsets`, and creates it where it is missing. What is wrong with it does not keep the broker from starting.
+    pub(super) fn open_positions(&self) -> (ReplayReport, Option<BrokerError>) {
+        let opened = self.offsets_topic().and_then(|offsets| {
+            let limits = self.limits();
+            Offsets::open(offsets, limits.frame_limits(), limits.max_committed_positions)
+        });
+        match opened {
+            Ok((offsets, report)) => {
+                *self.inner.offsets.write() = Some(Arc::new(offsets));
+                (report, None)
+            }
+            Err(error) => (ReplayReport::default(), Some(error)),
+        }
+    }
+
+    fn offsets_topic(&self) -> Result<Arc<crate::partition::Partition>, BrokerError> {
+        let name = TopicName::new(OFFSETS_TOPIC)?;
+        let topic = match self.topic(&name) {
+            Ok(topic) => topic,
+            Err(_missing) => {
+                let settings = TopicSettings {
+                    durability: Durability::Sync,
+                    compaction: true,
+                    segment_bytes: OFFSETS_SEGMENT_BYTES,
+                    ..TopicSettings::default()
+                };
+                self.create(name, 1, settings)?
+            }
+        };
+        topic.partition(PartitionId(0)).cloned()
+    }
+
+    pub(super) fn offsets(&self) -> Option<Arc<Offsets>> {
+        self.inner.offsets.read().clone()
+    }
+
+    /// The positions, opened now if they could not be at start.
+    fn offsets_now(&self) -> Result<Arc<Offsets>, BrokerError> {
+        if let Some(offsets) = self.offsets() {
+            return Ok(offsets);
+        }
+        match self.open_positions() {
+            (_, Some(error)) => Err(error),
+            _ => self.offsets().ok_or(BrokerError::ShuttingDown),
+        }
+    }
+
+    /// Checks a position: what it names exists, belongs to clients, and can be read.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`], [`BrokerError::UnknownPartition`], [`BrokerError::InternalTopic`], [`BrokerError::CommitBeyondEnd`].
+    pub fn check_position(&self, position: &Position) -> Result<(), BrokerError> {
+        let partition = self.writable(position.topic, position.partition)?;
+        partition.log()?;
+        let high_watermark = partition.progress().high_watermark();
+        if position.offset > high_watermark {
+            return Err(BrokerError::CommitBeyondEnd { offset: position.offset, high_watermark });
+        }
+        Ok(())
+    }
+
+    /// Commits positions that [`Broker::check_position`] has passed. They are stored once the ticket says so.
+    ///
+    /// # Errors
+    /// The first position that does not pass; what the log refuses.
+    pub fn commit(&self, group: &GroupName, positions: &[Position]) -> Result<Ticket, BrokerError> {
+        self.check_writable()?;
+        let offsets = self.offsets_now()?;
+        let committed_at = self.inner.env.clock.now();
+        let mut entries = Vec::with_capacity(positions.len());
+        for position in positions {
+            self.check_position(position)?;
+            let leader_epoch = match position.leader_epoch {
+                LeaderEpoch::UNKNOWN => self.partition(position.topic, position.partition)?.log()?.leader_epoch(),
+                known => known,
+            };
+            let key = PositionKey { group: group.clone(), topic: position.topic, partition: position.partition };
+            entries.push((key, Committed { offset: position.offset, leader_epoch, committed_at }));
+        }
+        offsets.commit(&entries)
+    }
+
+    /// The position that a group has stored; `None` where it never did.
+    ///
+    /// # Errors
+    /// The positions cannot be read at all.
+    pub fn committed(&self, group: &GroupName, topic: TopicId, partition: PartitionId) -> Result<Option<Committed>, BrokerError> {
+        Ok(self.offsets_now()?.committed(&PositionKey { group: group.clone(), topic, partition }))
+    }
+
+    /// All positions that a group has stored.
+    ///
+    /// # Errors
+    /// The positions cannot be read at all.
+    pub fn committed_of_group(&self, group: &GroupName) -> Result<Vec<(TopicId, PartitionId, Committed)>, BrokerError> {
+        Ok(self.offsets_now()?.of_group(group))
+    }
+}

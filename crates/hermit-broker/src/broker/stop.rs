@@ -1,0 +1,92 @@
+//! Stopping.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Broker;
+use crate::error::BrokerError;
+use crate::start::clean;
+
+/// Where the broker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Serving.
+    Running,
+    /// No new connection, no new request; what was asked is being answered.
+    Draining,
+    /// Whoever is still connected is cut off.
+    Cutting,
+    /// The logs are closed.
+    Closed,
+}
+
+/// Waits for a phase. The guard of the value is not kept, so that this can be awaited anywhere.
+pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, at_least: Phase) {
+    if phase.wait_for(|phase| *phase >= at_least).await.is_err() {
+        // Nobody is left who could stop the broker.
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Broker {
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
+        self.inner.phase.subscribe()
+    }
+
+    /// Goes on to a later phase; never back.
+    pub(crate) fn advance(&self, phase: Phase) {
+        self.inner.phase.send_if_modified(|current| {
+            let later = *current < phase;
+            if later {
+                *current = phase;
+            }
+            later
+        });
+    }
+
+    /// Closes the broker: flushes and checkpoints all logs, and leaves the marker of a clean stop, last. Whoever is served is cut off; see
+    /// [`Broker::shutdown`] for a gentle end. Closing twice does nothing the second time.
+    ///
+    /// # Errors
+    /// The first log that cannot be flushed or closed; the next start will not be a clean one then.
+    pub fn close(&self) -> Result<(), BrokerError> {
+        self.advance(Phase::Closed);
+        let mut lock = self.inner.lock.lock();
+        if lock.is_none() {
+            return Ok(());
+        }
+        // Nobody changes topics any more.
+        let manifest = self.inner.manifest.lock();
+        let mut failed = None;
+        for topic in self.topics() {
+            for partition in &topic.partitions {
+                let closed = partition.any_log().map_or(Ok(()), |log| log.close());
+                if let Err(error) = closed {
+                    tracing::error!(topic = %topic.meta.name, partition = %partition.id(), %error, "a log could not be closed cleanly");
+                    failed.get_or_insert(BrokerError::Log(error));
+                }
+            }
+        }
+        let data_dir = &self.inner.config.data_dir;
+        let marked = match failed {
+            Some(error) => Err(error),
+            None => manifest
+                .bytes()
+                .and_then(|bytes| clean::write(&*self.inner.env.disk, data_dir, &bytes))
+                .map_err(|error| BrokerError::io("mark the clean stop in", data_dir, error)),
+        };
+        drop(manifest);
+        // After the marker: another broker may have the directory from here on.
+        drop(lock.take());
+        tracing::info!(clean = marked.is_ok(), "closed the data directory");
+        marked
+    }
+
+    /// How many handles on this broker there are, for tests of what is left behind.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.inner)
+    }
+}

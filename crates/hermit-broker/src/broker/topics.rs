@@ -1,0 +1,165 @@
+//! Creating, altering and deleting topics.
+
+use std::sync::Arc;
+
+use hermit_proto::session::TopicConfig;
+use hermit_proto::{TopicId, TopicName};
+
+use super::Broker;
+use crate::error::{BrokerError, Counted};
+use crate::layout;
+use crate::manifest::{Manifest, Record, write_topic_copy};
+use crate::start::{open_topic, random_id};
+use crate::topic::{Topic, TopicMeta, TopicSettings};
+
+impl Broker {
+    /// Creates a topic; 0 partitions stands for the broker's default. When this returns, the topic survives a power cut. Blocks
+    /// while the disk syncs.
+    ///
+    /// # Errors
+    /// The name breaks the rule, exists, or is reserved; a setting or the number of partitions is not allowed; the disk refuses.
+    pub fn create_topic(&self, name: &str, partitions: u32, config: &TopicConfig) -> Result<Arc<Topic>, BrokerError> {
+        let name = TopicName::new_public(name)?;
+        let settings = self.config().topic_defaults.with(config)?;
+        let partitions = if partitions == 0 { self.config().default_partitions } else { partitions };
+        self.create(name, partitions, settings)
+    }
+
+    /// The topic of a name; created with one partition where it is missing and the settings allow. For producers only.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`] where the settings do not allow it, and those of [`Broker::create_topic`].
+    pub fn topic_for_producer(&self, name: &TopicName, partitions: u32) -> Result<Arc<Topic>, BrokerError> {
+        if name.is_internal() {
+            return Err(BrokerError::InternalTopic { topic: name.to_string() });
+        }
+        match self.topic(name) {
+            Err(BrokerError::UnknownTopic { .. }) if self.config().create_topics => {}
+            found => return found,
+        }
+        match self.create(name.clone(), partitions, self.config().topic_defaults) {
+            // Somebody else was faster.
+            Err(BrokerError::TopicExists { .. }) => self.topic(name),
+            created => created,
+        }
+    }
+
+    pub(super) fn create(&self, name: TopicName, partitions: u32, settings: TopicSettings) -> Result<Arc<Topic>, BrokerError> {
+        let limits = self.limits();
+        if partitions > limits.max_partitions {
+            return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
+        }
+        let mut manifest = self.inner.manifest.lock();
+        let state = manifest.state();
+        if state.by_name(&name).is_some() {
+            return Err(BrokerError::TopicExists { topic: name.to_string() });
+        }
+        let total: u64 = state.topics.values().map(|entry| u64::from(entry.meta.partitions)).sum();
+        let limit = limits.max_total_partitions as u64;
+        if total.saturating_add(partitions.into()) > limit {
+            return Err(BrokerError::TooMany { what: Counted::TotalPartitions, limit });
+        }
+        let (id, epoch) = (TopicId(random_id()?), state.epoch);
+        let meta = TopicMeta { id, name, partitions, created_at: self.inner.env.clock.now(), settings };
+        manifest.append(&[Record::CreateIntent(meta.clone())])?;
+        let disk = &*self.inner.env.disk;
+        let topic = match crate::directories::create(disk, &self.config().data_dir, &meta) {
+            Ok(()) => open_topic(self.config(), &self.inner.env, &meta, epoch),
+            Err(error) => return Err(self.undo_create(&mut manifest, &meta, error)),
+        };
+        if let Some(error) = topic.partitions.iter().find_map(|partition| partition.log().err()) {
+            self.close_partitions(&topic);
+            return Err(self.undo_create(&mut manifest, &meta, error));
+        }
+        if let Err(error) = manifest.append(&[Record::CreateDone(id)]) {
+            self.close_partitions(&topic);
+            return Err(self.undo_create(&mut manifest, &meta, error));
+        }
+        self.inner.registry.insert(&topic);
+        tracing::info!(topic = %topic.meta.name, %id, partitions, "created a topic");
+        Ok(topic)
+    }
+
+    /// Takes a creation back that failed half-way. What cannot be taken back now is completed at the next start.
+    fn undo_create(&self, manifest: &mut Manifest, meta: &TopicMeta, error: BrokerError) -> BrokerError {
+        if let Err(undo) = self.remove_recorded(manifest, meta) {
+            tracing::error!(topic = %meta.name, %error, %undo, "a topic could not be created, nor its beginnings removed");
+        }
+        error
+    }
+
+    fn remove_recorded(&self, manifest: &mut Manifest, meta: &TopicMeta) -> Result<(), BrokerError> {
+        let reserve = &self.inner.reserve;
+        reserve.with(|| manifest.append(&[Record::DeleteIntent(meta.id)]))?;
+        self.remove_deleted(manifest, meta)
+    }
+
+    fn remove_deleted(&self, manifest: &mut Manifest, meta: &TopicMeta) -> Result<(), BrokerError> {
+        crate::directories::remove(&*self.inner.env.disk, &self.config().data_dir, meta)?;
+        self.inner.reserve.with(|| manifest.append(&[Record::DeleteDone(meta.id)]))
+    }
+
+    fn close_partitions(&self, topic: &Topic) {
+        for partition in &topic.partitions {
+            partition.progress().delete();
+            // A closed log writes nothing more, so that its directory stays empty once it has been emptied. That it could not be
+            // flushed does not matter any more.
+            if let Some(Err(error)) = partition.any_log().map(hermit_log::Log::close) {
+                tracing::debug!(topic = %topic.meta.name, partition = %partition.id(), %error, "the log of a deleted topic was not flushed");
+            }
+        }
+    }
+
+    /// Changes a topic's settings, for good and at once. Blocks while the disk syncs.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`], [`BrokerError::InvalidConfig`]; the disk refuses.
+    pub fn alter_topic(&self, name: &TopicName, config: &TopicConfig) -> Result<Arc<Topic>, BrokerError> {
+        let mut manifest = self.inner.manifest.lock();
+        let topic = self.topic(name)?;
+        let settings = topic.meta.settings.with(config)?;
+        let meta = TopicMeta { settings, ..topic.meta.clone() };
+        manifest.append(&[Record::Alter { id: meta.id, settings }])?;
+        let log_config = settings.log_config(&self.config().log, self.limits().frame_limits());
+        for partition in &topic.partitions {
+            if let Some(log) = partition.any_log() {
+                log.set_config(log_config.clone());
+            }
+            partition.set_compacted(settings.compaction);
+            // The copies serve a lost manifest only: an old one costs the change, not data.
+            let dir = layout::partition_dir(&self.config().data_dir, meta.id, partition.id());
+            if let Err(error) = write_topic_copy(&*self.inner.env.disk, &dir, &meta) {
+                tracing::warn!(topic = %name, dir = %dir.display(), %error, "the topic's copy keeps the old settings");
+            }
+        }
+        let altered = Arc::new(Topic { meta, partitions: topic.partitions.clone() });
+        self.inner.registry.insert(&altered);
+        Ok(altered)
+    }
+
+    /// Deletes a topic and its data. When this returns, the topic is gone, also after a power cut. Blocks while the disk works.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`], [`BrokerError::InternalTopic`]; the intent cannot be recorded. Data that cannot be removed now are removed
+    /// at the next start, which is no error.
+    pub fn delete_topic(&self, name: &TopicName) -> Result<(), BrokerError> {
+        if name.is_internal() {
+            return Err(BrokerError::InternalTopic { topic: name.to_string() });
+        }
+        let mut manifest = self.inner.manifest.lock();
+        let topic = self.topic(name)?;
+        let id = topic.meta.id;
+        self.inner.reserve.with(|| manifest.append(&[Record::DeleteIntent(id)]))?;
+        self.inner.registry.remove(&topic);
+        self.close_partitions(&topic);
+        if let Err(error) = self.remove_deleted(&mut manifest, &topic.meta) {
+            tracing::error!(topic = %name, %error, "a deleted topic's data cannot be removed now; the next start will");
+        }
+        drop(manifest);
+        if let Some(offsets) = self.offsets() {
+            offsets.forget_topic(id);
+        }
+        tracing::info!(topic = %name, %id, "deleted a topic");
+        Ok(())
+    }
+}

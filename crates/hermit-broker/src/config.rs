@@ -1,0 +1,71 @@
+//! What an embedder tells the broker.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hermit_log::LogConfig;
+
+use crate::error::BrokerError;
+use crate::limits::Limits;
+use crate::topic::TopicSettings;
+
+/// The settings of a broker.
+#[derive(Debug, Clone)]
+pub struct BrokerConfig {
+    /// Where everything is kept. Created where it is missing. No default.
+    pub data_dir: PathBuf,
+    /// All limits.
+    pub limits: Limits,
+    /// Settings of topics whose creator does not say otherwise.
+    pub topic_defaults: TopicSettings,
+    /// Partitions of topics whose creator does not say how many. Default 1. Version-1 producers always get 1.
+    pub default_partitions: u32,
+    /// Whether producing to a topic that is not there creates it. Default: yes. Reading and committing never do.
+    pub create_topics: bool,
+    /// Settings of all logs that topics cannot change: producer state, index, compaction memory.
+    pub log: LogConfig,
+    /// Partitions that are opened at a time at start. Default 4; 1 opens them on the calling thread, in order.
+    pub recovery_threads: usize,
+    /// Threads that sync. Default 2. One thread is one sync at a time, of all partitions of which some were written to.
+    pub flush_threads: usize,
+    /// Time between two rounds of retention and compaction. Default 60 s. The free space is looked at every second.
+    pub maintenance_interval: Duration,
+    /// Space kept in a file, to be given back when the disk is full, so that topics can be deleted then. Default 4 MiB; 0: none.
+    pub reserve_bytes: u64,
+    /// Files of all logs that are open at a time. Default 2,048. Connections need descriptors besides.
+    pub max_open_files: usize,
+}
+
+impl BrokerConfig {
+    /// The defaults, in a directory.
+    #[must_use]
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            limits: Limits::default(),
+            topic_defaults: TopicSettings::default(),
+            default_partitions: 1,
+            create_topics: true,
+            log: LogConfig::default(),
+            recovery_threads: 4,
+            flush_threads: 2,
+            maintenance_interval: Duration::from_secs(60),
+            reserve_bytes: 4 << 20,
+            max_open_files: 2048,
+        }
+    }
+
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// The first one that is not allowed.
+    pub fn check(&self) -> Result<(), BrokerError> {
+        self.limits.check()?;
+        self.topic_defaults.check()?;
+        if self.default_partitions == 0 || self.default_partitions > self.limits.max_partitions {
+            let rule = format!("{} is outside 1 to max_partitions ({})", self.default_partitions, self.limits.max_partitions);
+            return Err(BrokerError::InvalidConfig { field: "default_partitions", rule });
+        }
+        Ok(())
+    }
+}

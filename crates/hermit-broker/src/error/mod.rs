@@ -1,0 +1,226 @@
+//! What can go wrong in the broker.
+
+mod wire;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermit_log::LogError;
+use hermit_proto::record_set::RecordSetError;
+use hermit_proto::{LeaderEpoch, NameError, Offset, PartitionId, ProducerId};
+
+pub(crate) use wire::{status_of, to_wire};
+
+use crate::limits::LimitError;
+use crate::manifest::RecordError;
+
+/// An error of the broker.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// Another broker has the data directory.
+    #[error(
+        "{} is in use by {}: stop it, or choose another data directory", path.display(),
+        pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// The process that has it, as far as it can be told.
+        pid: Option<u32>,
+    },
+    /// The system refused a file operation outside the logs.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The data directory was written by a newer release.
+    #[error("{} has format {found}, this release reads up to {supported}: start the newer release", path.display())]
+    NewerFormat {
+        /// The manifest.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+        /// The newest one that is read.
+        supported: u32,
+    },
+    /// Topics cannot be changed until the broker was restarted.
+    #[error("the manifest is read-only until a restart: {reason}")]
+    ManifestReadOnly {
+        /// What went wrong earlier.
+        reason: String,
+    },
+    /// A record that does not fit the manifest: a fault in the broker.
+    #[error("the manifest would contradict itself")]
+    ManifestRecord(#[source] RecordError),
+    /// Limits that do not go together.
+    #[error(transparent)]
+    Limits(#[from] LimitError),
+    /// No topic of that name or id.
+    #[error("there is no topic {topic}")]
+    UnknownTopic {
+        /// Its name or id.
+        topic: String,
+    },
+    /// The topic has no such partition.
+    #[error("topic {topic} has {partitions} partitions, and no number {partition}")]
+    UnknownPartition {
+        /// The topic's name.
+        topic: String,
+        /// What was asked for.
+        partition: PartitionId,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// A topic of that name exists.
+    #[error("topic {topic} exists")]
+    TopicExists {
+        /// Its name.
+        topic: String,
+    },
+    /// The name breaks the rule for names.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A setting's value is not allowed.
+    #[error("`{field}`: {rule}")]
+    InvalidConfig {
+        /// The setting.
+        field: &'static str,
+        /// What it has to be.
+        rule: String,
+    },
+    /// The topic is the broker's own.
+    #[error("topic {topic} belongs to the broker; clients do not write it")]
+    InternalTopic {
+        /// Its name.
+        topic: String,
+    },
+    /// A partition could not be opened; the others are served.
+    #[error("the partition could not be opened: {source}")]
+    PartitionDown {
+        /// Why.
+        #[source]
+        source: LogError,
+    },
+    /// The log refused.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An uncompressed record set that is not what its frame says.
+    #[error("frame {index} of the batch: its record set is bad: {source}")]
+    RecordSet {
+        /// Which, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: Arc<RecordSetError>,
+    },
+    /// A compacted topic keeps one record for each key, so it takes single records only.
+    #[error("frame {index} of the batch: a compacted topic takes single records only")]
+    RecordSetNotAllowed {
+        /// Which, from 0.
+        index: usize,
+    },
+    /// Free space fell below the threshold.
+    #[error("the disk has {free_bytes} free bytes, less than {low_bytes}; free some, and try again")]
+    LowSpace {
+        /// What is free.
+        free_bytes: u64,
+        /// What must be.
+        low_bytes: u64,
+    },
+    /// A commit beyond what can be read.
+    #[error("offset {offset} lies beyond the high watermark {high_watermark}")]
+    CommitBeyondEnd {
+        /// As asked for.
+        offset: Offset,
+        /// The end of what can be read, exclusive.
+        high_watermark: Offset,
+    },
+    /// The position's history was lost: other records are at those offsets now.
+    #[error("the position {offset} was made under leader epoch {leader_epoch}, which ended at {end}")]
+    Diverged {
+        /// The position.
+        offset: Offset,
+        /// What it was made under.
+        leader_epoch: LeaderEpoch,
+        /// Where that epoch ended, exclusive.
+        end: Offset,
+    },
+    /// The producer id was never given out here.
+    #[error("producer {id} was never given out by this broker")]
+    UnknownProducer {
+        /// The id.
+        id: ProducerId,
+    },
+    /// A number that has a limit would pass it.
+    #[error("the limit of {limit} {what} is reached")]
+    TooMany {
+        /// What is counted.
+        what: Counted,
+        /// The limit.
+        limit: u64,
+    },
+    /// The broker is stopping.
+    #[error("the broker is stopping")]
+    ShuttingDown,
+    /// The system's source of random numbers failed.
+    #[error("no random numbers: {0}")]
+    Random(String),
+}
+
+/// What has a limit in number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Client connections.
+    Connections,
+    /// Partitions of one topic.
+    Partitions,
+    /// Partitions of all topics.
+    TotalPartitions,
+    /// Subscriptions of a session.
+    Subscriptions,
+    /// Committed positions.
+    Positions,
+}
+
+impl std::fmt::Display for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Connections => "connections",
+            Self::Partitions => "partitions of one topic",
+            Self::TotalPartitions => "partitions of all topics",
+            Self::Subscriptions => "subscriptions of one session",
+            Self::Positions => "committed positions",
+        })
+    }
+}
+
+impl BrokerError {
+    pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { operation, path: path.into(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn unknown_topic(topic: impl ToString) -> Self {
+        Self::UnknownTopic { topic: topic.to_string() }
+    }
+
+    /// Whether the disk has no space for it.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded),
+            Self::Log(LogError::DiskFull { .. }) | Self::LowSpace { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody changing it.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        status_of(self).is_retryable()
+    }
+}

@@ -1,0 +1,139 @@
+//! Every limit of the broker.
+
+use std::time::Duration;
+
+use hermit_proto::FrameLimits;
+
+/// What the broker allows. Memory is bounded by these numbers, never by what a client declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of key and payload together in one frame. Default 50 MiB, smallest sensible 1 KiB. One connection can make the broker
+    /// hold about twice as much, if it really sends it.
+    pub max_frame_bytes: u32,
+    /// Most offsets that one frame may take. Default 1,000,000, at least 1. A larger number lets one frame burn more offsets.
+    pub max_record_count: u32,
+    /// Most bytes of key and payload together in one request of a version-2 session. Default 51 MiB; it must hold the largest frame and
+    /// 1 KiB more.
+    pub max_request_bytes: u32,
+    /// Most connections at a time. Default 10,000, at least 1. An idle one costs some KiB and one descriptor.
+    pub max_connections: usize,
+    /// Most bytes *received* and not yet handed on, over all connections. Default 256 MiB; it must hold one request. At the limit the
+    /// broker stops reading, so that TCP slows the senders down.
+    pub max_inflight_bytes: u64,
+    /// Most answers that one connection may be owed. Default 10,000, at least 1. At the limit the broker stops reading from it.
+    pub max_pending_answers: usize,
+    /// Most subscriptions in one version-2 session. Default 1,024, at least 1. One costs some 300 bytes.
+    pub max_subscriptions: u32,
+    /// Most partitions of one topic. Default 1,024, at least 1.
+    pub max_partitions: u32,
+    /// Most partitions of all topics together. Default 100,000. One costs some KiB and, while it is written to, a descriptor.
+    pub max_total_partitions: usize,
+    /// Most positions (group, topic, partition) that are kept. Default 1,000,000. One costs some 150 bytes.
+    pub max_committed_positions: usize,
+    /// Time for the whole handshake of a connection. Default 5 s.
+    pub handshake_timeout: Duration,
+    /// A frame or request once begun must bring a byte in this time. Default 30 s.
+    pub frame_timeout: Duration,
+    /// A version-2 client must take a byte in this time while something is being sent. Default 60 s.
+    pub write_timeout: Duration,
+    /// A version-2 session is closed after three times this time without a byte from the client. Default 10 s; zero: never.
+    pub heartbeat_interval: Duration,
+    /// Time that a graceful stop gives connections to get their answers. Default 10 s.
+    pub drain_timeout: Duration,
+    /// Below so many free bytes on the disk, produce requests are refused. Default 64 MiB; zero: only when the disk says so.
+    pub disk_low_bytes: u64,
+    /// From so many free bytes on, they are accepted again. Default 128 MiB, at least `disk_low_bytes`.
+    pub disk_high_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_frame_bytes: 50 << 20,
+            max_record_count: 1_000_000,
+            max_request_bytes: 51 << 20,
+            max_connections: 10_000,
+            max_inflight_bytes: 256 << 20,
+            max_pending_answers: 10_000,
+            max_subscriptions: 1024,
+            max_partitions: 1024,
+            max_total_partitions: 100_000,
+            max_committed_positions: 1_000_000,
+            handshake_timeout: Duration::from_secs(5),
+            frame_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            heartbeat_interval: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(10),
+            disk_low_bytes: 64 << 20,
+            disk_high_bytes: 128 << 20,
+        }
+    }
+}
+
+/// Two limits, or a limit and its use, that do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is {value}: {rule}")]
+pub struct LimitError {
+    /// The limit's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// What it has to be.
+    pub rule: String,
+}
+
+impl Limits {
+    /// What a frame may declare.
+    #[must_use]
+    pub const fn frame_limits(&self) -> FrameLimits {
+        FrameLimits { max_body_bytes: self.max_frame_bytes as u64, max_record_count: self.max_record_count }
+    }
+
+    /// Checks the limits against each other.
+    ///
+    /// # Errors
+    /// The first one that breaks its rule.
+    pub fn check(&self) -> Result<(), LimitError> {
+        let at_least = |name, value: u64, least: u64| {
+            if value >= least { Ok(()) } else { Err(LimitError { name, value, rule: format!("it must be at least {least}") }) }
+        };
+        let frame = u64::from(self.max_frame_bytes);
+        at_least("max_frame_bytes", frame, 1024)?;
+        at_least("max_record_count", self.max_record_count.into(), 1)?;
+        at_least("max_request_bytes", self.max_request_bytes.into(), frame.saturating_add(1024))?;
+        at_least("max_connections", self.max_connections as u64, 1)?;
+        at_least("max_inflight_bytes", self.max_inflight_bytes, u64::from(self.max_request_bytes).saturating_add(64 << 10))?;
+        at_least("max_pending_answers", self.max_pending_answers as u64, 1)?;
+        at_least("max_subscriptions", self.max_subscriptions.into(), 1)?;
+        at_least("max_partitions", self.max_partitions.into(), 1)?;
+        at_least("max_total_partitions", self.max_total_partitions as u64, 1)?;
+        at_least("disk_high_bytes", self.disk_high_bytes, self.disk_low_bytes)
+    }
+}
+
+/// Bytes that one turn of a subscription may send before others get theirs. A delivery is this long at most, or one frame.
+pub(crate) const TURN_BYTES: u64 = 1 << 20;
+/// Bytes that one `sendfile` call is asked for: long enough to cost little, short enough not to hold a worker thread.
+pub(crate) const SENDFILE_BYTES: usize = 512 << 10;
+/// From this payload size on, a version-1 consumer gets its payload by `sendfile`; smaller ones are cheaper to copy.
+pub(crate) const V1_SENDFILE_FROM_BYTES: u64 = 16 << 10;
+/// Bytes of small frames that are gathered for one write to a version-1 consumer.
+pub(crate) const V1_GATHER_BYTES: usize = 64 << 10;
+/// Bytes of the buffer that serves files without a descriptor.
+pub(crate) const COPY_BYTES: usize = 64 << 10;
+/// Threads that read cold ranges ahead.
+pub(crate) const WARMER_THREADS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_go_together_and_a_request_that_cannot_hold_a_frame_does_not() {
+        assert_eq!(Limits::default().check(), Ok(()));
+        let limits = Limits { max_request_bytes: 50 << 20, ..Limits::default() };
+        assert_eq!(limits.check().unwrap_err().name, "max_request_bytes");
+        let limits = Limits { disk_high_bytes: 1, ..Limits::default() };
+        assert_eq!(limits.check().unwrap_err().name, "disk_high_bytes");
+    }
+}

@@ -1,0 +1,35 @@
+//! What has to be done from time to time, on one thread: free space every second, retention and compaction in rounds.
+
+use std::time::Duration;
+
+use crate::broker::{Broker, Phase, WeakBroker};
+
+const TICK: Duration = Duration::from_secs(1);
+
+/// Starts the thread. It ends soon after the broker was closed, or nobody has it any more.
+pub(crate) fn spawn(broker: &Broker) {
+    let weak = broker.downgrade();
+    let interval = broker.config().maintenance_interval.max(TICK);
+    let spawned = std::thread::Builder::new().name("hermit-maintain".into()).spawn(move || run(&weak, interval));
+    if let Err(error) = spawned {
+        tracing::error!(%error, "no thread for maintenance: neither retention nor compaction will happen");
+    }
+}
+
+fn run(weak: &WeakBroker, interval: Duration) {
+    let mut waited = Duration::ZERO;
+    loop {
+        std::thread::sleep(TICK);
+        waited += TICK;
+        let Some(broker) = weak.upgrade() else { return };
+        if *broker.phase().borrow() >= Phase::Closed {
+            return;
+        }
+        if waited >= interval {
+            waited = Duration::ZERO;
+            broker.maintain();
+        } else {
+            broker.check_space();
+        }
+    }
+}

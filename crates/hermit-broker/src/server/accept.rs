@@ -1,0 +1,85 @@
+//! Taking connections in: within the limit, with patience where the system has no descriptors left, and each in a task of its own.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::connection;
+use crate::broker::{Broker, Phase, reached};
+
+const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
+
+pub(super) async fn serve(broker: &Broker, listener: &TcpListener) {
+    let mut phase = broker.phase();
+    let mut tasks = JoinSet::new();
+    let mut back_off = FIRST_BACK_OFF;
+    loop {
+        tokio::select! {
+            // Draining must win over connections that keep coming.
+            biased;
+            () = reached(&mut phase, Phase::Draining) => break,
+            Some(ended) = tasks.join_next() => report_panic(ended),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    back_off = FIRST_BACK_OFF;
+                    take_in(broker, &mut tasks, stream, peer);
+                }
+                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) => {
+                    // Out of descriptors or memory: the connection stays in the backlog, and trying at once would spin.
+                    tracing::warn!(%error, wait_ms = back_off.as_millis(), "no connection can be taken in now");
+                    tokio::time::sleep(back_off).await;
+                    back_off = back_off.saturating_mul(2).min(LONGEST_BACK_OFF);
+                }
+            },
+        }
+    }
+    loop {
+        tokio::select! {
+            biased;
+            ended = tasks.join_next() => match ended {
+                Some(ended) => report_panic(ended),
+                None => return,
+            },
+            () = reached(&mut phase, Phase::Cutting) => {
+                tasks.shutdown().await;
+                return;
+            }
+        }
+    }
+}
+
+fn take_in(broker: &Broker, tasks: &mut JoinSet<()>, stream: TcpStream, peer: std::net::SocketAddr) {
+    match broker.connect() {
+        Ok(connected) => {
+            let broker = broker.clone();
+            tasks.spawn(async move {
+                connection::run(&broker, stream, peer).await;
+                drop(connected);
+            });
+        }
+        Err(error) => {
+            tracing::warn!(%peer, %error, "a connection was turned away");
+            connection::turn_away(&stream, &error);
+        }
+    }
+}
+
+/// Errors of `accept` that concern the one connection that was to be accepted.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    let transient = [Errno::CONNABORTED, Errno::INTR, Errno::PROTO, Errno::PERM, Errno::CONNRESET];
+    error.raw_os_error().is_some_and(|code| transient.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// A panic takes one connection, and is a fault to be told.
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a connection's task panicked; the connection is closed");
+    }
+}

@@ -1,0 +1,165 @@
+//! One connection, from its first byte to its end.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use hermit_proto::session::FIRST_BYTE;
+use hermit_proto::v1::{Handshake, HandshakeProgress, Role};
+use hermit_proto::{CorrelationId, v1};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::{session, v1 as serve_v1};
+use crate::broker::{Broker, Phase, reached};
+use crate::error::{BrokerError, to_wire};
+
+/// What a connection's task works with.
+pub(super) struct Connection<'a> {
+    pub(super) broker: &'a Broker,
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+}
+
+/// Why a connection ends; all that is worth a line in the log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    /// The peer closed, between frames.
+    #[error("closed by the peer")]
+    Peer,
+    /// The broker is stopping.
+    #[error("the broker is stopping")]
+    Stopping,
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(#[from] io::Error),
+    /// Something did not come, or was not taken, in time.
+    #[error("no {0} in time")]
+    Timeout(&'static str),
+    /// The peer broke the protocol.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The broker cannot go on with it.
+    #[error("given up: {0}")]
+    Broker(#[from] BrokerError),
+}
+
+/// Serves a connection to its end.
+pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "small answers may be slow");
+    }
+    let connection = Connection { broker, stream, peer };
+    let mut phase = broker.phase();
+    let end = tokio::select! {
+        end = Box::pin(serve(connection)) => end,
+        () = reached(&mut phase, Phase::Cutting) => End::Stopping,
+    };
+    match end {
+        End::Peer | End::Stopping => tracing::debug!(%peer, %end, "connection ended"),
+        End::Broken(_) | End::Timeout(_) => tracing::info!(%peer, %end, "connection ended"),
+        End::Refused(_) | End::Broker(_) => tracing::warn!(%peer, %end, "connection closed"),
+    }
+}
+
+async fn serve(connection: Connection<'_>) -> End {
+    let deadline = Instant::now() + connection.broker.limits().handshake_timeout;
+    let mut bytes = BytesMut::new();
+    let first = match tokio::time::timeout_at(deadline, first_byte(&connection, &mut bytes)).await {
+        Ok(Ok(first)) => first,
+        Ok(Err(end)) => return end,
+        Err(_elapsed) => return End::Timeout("handshake"),
+    };
+    if first == FIRST_BYTE {
+        return Box::pin(session::run(connection, bytes, deadline)).await;
+    }
+    if Role::from_byte(first).is_none() {
+        return End::Refused(format!("the connection begins with {first:#04x}, which is no protocol of this port"));
+    }
+    let handshake = match tokio::time::timeout_at(deadline, handshake(&connection, &mut bytes)).await {
+        Ok(Ok(handshake)) => handshake,
+        Ok(Err(end)) => return end,
+        Err(_elapsed) => return End::Timeout("handshake"),
+    };
+    match handshake {
+        Handshake::Producer { topic, partition } => Box::pin(serve_v1::produce(connection, bytes, topic, partition)).await,
+        Handshake::Consumer { group, topic, partition } => Box::pin(serve_v1::consume(connection, group, topic, partition)).await,
+        Handshake::Commit { group, topic, partition, offset } => {
+            Box::pin(serve_v1::commit(connection, group, topic, partition, offset)).await
+        }
+    }
+}
+
+async fn first_byte(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result<u8, End> {
+    loop {
+        if let Some(first) = bytes.first() {
+            return Ok(*first);
+        }
+        connection.read(bytes).await?;
+    }
+}
+
+async fn handshake(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result<v1::Handshake, End> {
+    loop {
+        match Handshake::parse(bytes).map_err(|error| End::Refused(error.to_string()))? {
+            HandshakeProgress::Complete { handshake, used_bytes } => {
+                drop(bytes.split_to(used_bytes));
+                return Ok(handshake);
+            }
+            HandshakeProgress::Incomplete { .. } => connection.read(bytes).await?,
+        }
+    }
+}
+
+impl Connection<'_> {
+    /// Appends what the peer sends next; the end of the stream is [`End::Peer`]. Used for handshakes only: the room is theirs.
+    async fn read(&self, bytes: &mut BytesMut) -> Result<(), End> {
+        bytes.reserve(Handshake::MAX_BYTES);
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read_buf(bytes) {
+                Ok(0) => return Err(End::Peer),
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes everything, waiting for the peer as long as it takes.
+    pub(super) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.writable().await?;
+            match self.stream.try_write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves when the peer closes or breaks the connection; what it sends is thrown away. For peers that have nothing to say.
+    pub(super) async fn closed(&self) -> End {
+        let mut sink = [0; 64];
+        loop {
+            if let Err(error) = self.stream.readable().await {
+                return error.into();
+            }
+            match self.stream.try_read(&mut sink) {
+                Ok(0) => return End::Peer,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return error.into(),
+            }
+        }
+    }
+}
+
+/// Tells a peer that there is no room for it. Best effort: its send buffer is empty, so that this cannot block.
+pub(super) fn turn_away(stream: &TcpStream, error: &BrokerError) {
+    let mut answer = BytesMut::new();
+    to_wire(error).encode(CorrelationId(0), &mut answer);
+    let _told = stream.try_write(&answer);
+}

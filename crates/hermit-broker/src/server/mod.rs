@@ -1,0 +1,51 @@
+//! Serving both native protocols over TCP, on one port.
+
+mod accept;
+mod connection;
+mod sendfile;
+mod session;
+mod v1;
+mod warmer;
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+pub(crate) use warmer::Warmer;
+
+use crate::broker::{Broker, Phase};
+use crate::error::BrokerError;
+
+/// Time that tasks have to notice that they are cut off.
+const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Broker {
+    /// Serves a listener until [`Broker::shutdown`]. Several listeners can be served at a time.
+    pub async fn serve(&self, listener: TcpListener) {
+        accept::serve(self, &listener).await;
+    }
+
+    /// Stops gracefully: takes no new connections and requests, answers what was asked, within [`Limits::drain_timeout`], then closes the
+    /// data directory, see [`Broker::close`].
+    ///
+    /// [`Limits::drain_timeout`]: crate::Limits::drain_timeout
+    ///
+    /// # Errors
+    /// As [`Broker::close`].
+    pub async fn shutdown(&self) -> Result<(), BrokerError> {
+        self.advance(Phase::Draining);
+        let mut connections = self.connection_count();
+        let drained = connections.wait_for(|count| *count == 0);
+        if tokio::time::timeout(self.limits().drain_timeout, drained).await.is_err() {
+            tracing::warn!(connections = self.connections(), "not all connections could be drained in time; they are cut off");
+            self.advance(Phase::Cutting);
+            let cut = connections.wait_for(|count| *count == 0);
+            let _in_time = tokio::time::timeout(CUT_TIMEOUT, cut).await;
+        }
+        let broker = self.clone();
+        match tokio::task::spawn_blocking(move || broker.close()).await {
+            Ok(closed) => closed,
+            Err(_panicked) => self.close(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Sending a file's bytes to a socket: by `sendfile`, so that they never enter this process; by a bounded copy where the file has no
+//! descriptor, which is also the way that TLS will go.
+
+use std::io;
+use std::sync::Arc;
+
+use hermit_log::disk::DiskFile;
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::limits::{COPY_BYTES, SENDFILE_BYTES};
+
+/// A range of a file that is being sent.
+#[derive(Debug)]
+pub(super) struct FileRange {
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) position: u64,
+    pub(super) left_bytes: u64,
+}
+
+impl FileRange {
+    pub(super) const fn is_done(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    /// Sends some, without waiting; answers how many bytes the socket took.
+    ///
+    /// # Errors
+    /// `WouldBlock` while the socket takes none; `UnexpectedEof` where the file ends early: the peer was promised more, so that the
+    /// connection cannot go on.
+    pub(super) fn try_send(&mut self, stream: &TcpStream) -> io::Result<u64> {
+        let sent = match self.file.descriptor() {
+            Some(descriptor) => {
+                let mut position = self.position;
+                let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(SENDFILE_BYTES);
+                stream.try_io(Interest::WRITABLE, || {
+                    loop {
+                        match rustix::fs::sendfile(stream, descriptor, Some(&mut position), most) {
+                            Err(Errno::INTR) => {}
+                            // `try_io` clears the readiness at `WouldBlock` alone.
+                            Err(Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
+                            Err(error) => return Err(error.into()),
+                            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                            Ok(sent) => return Ok(sent as u64),
+                        }
+                    }
+                })?
+            }
+            None => self.copy(stream)?,
+        };
+        self.position = self.position.saturating_add(sent);
+        self.left_bytes = self.left_bytes.saturating_sub(sent);
+        Ok(sent)
+    }
+
+    fn copy(&self, stream: &TcpStream) -> io::Result<u64> {
+        let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(COPY_BYTES);
+        let mut buffer = vec![0; most];
+        let read = self.file.read_full_at(&mut buffer, self.position)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let sent = stream.try_write(buffer.get(..read).unwrap_or_default())?;
+        Ok(sent as u64)
+    }
+}
+
+/// Writes bytes that a file range follows, without waiting, so that the kernel sends both in one segment.
+///
+/// # Errors
+/// `WouldBlock` while the socket takes none.
+pub(super) fn try_write_more(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    stream.try_io(Interest::WRITABLE, || {
+        loop {
+            match rustix::net::send(stream, bytes, rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
+                Err(error) => return Err(error.into()),
+                Ok(sent) => return Ok(sent),
+            }
+        }
+    })
+}

@@ -1,0 +1,278 @@
+//! A version-2 session over a socket. The session itself is in [`state`]; here are the reading, the writing and the deadlines.
+
+mod background;
+mod hello;
+mod owed;
+mod positions;
+mod produce;
+mod state;
+mod subscribe;
+mod subscription;
+mod topics;
+
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hermit_proto::session::WireError;
+use hermit_proto::{Deframer, magic};
+use tokio::time::{Instant, Sleep};
+
+use self::state::{Session, Stage};
+use super::connection::{Connection, End};
+use super::sendfile::{FileRange, try_write_more};
+use crate::broker::{Phase, reached};
+use crate::memory::Share;
+
+/// Unsent answers beyond this stop the reading: the peer does not read them.
+const MAX_UNSENT_BYTES: usize = 1 << 20;
+/// Buffers of idle connections are not kept beyond this.
+const KEEP_BYTES: usize = 4 << 10;
+/// Bytes of deliveries that are sent before requests are looked at again.
+const ROUND_BYTES: u64 = 4 << 20;
+/// A long time, where there is no deadline.
+const FAR: Duration = Duration::from_secs(3600);
+
+pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hello_deadline: Instant) -> End {
+    let session = Session::new(connection.broker.clone());
+    let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
+    deframer.extend(&already_read);
+    drop(already_read);
+    let now = Instant::now();
+    let mut driver = Driver {
+        share: connection.broker.budget().share(),
+        connection,
+        session,
+        deframer,
+        delivery: None,
+        read_at: now,
+        written_at: now,
+        hello_deadline,
+        blocked: false,
+        more: true,
+        at_end: None,
+    };
+    driver.run().await
+}
+
+/// A delivery that is being sent. Nothing else may come in between.
+#[derive(Debug)]
+struct Delivery {
+    head: BytesMut,
+    frames: Option<FileRange>,
+}
+
+struct Driver<'a> {
+    connection: Connection<'a>,
+    session: Session,
+    deframer: Deframer,
+    share: Share,
+    delivery: Option<Delivery>,
+    read_at: Instant,
+    written_at: Instant,
+    hello_deadline: Instant,
+    /// Whether the socket takes nothing now.
+    blocked: bool,
+    /// Whether whole requests may be in the buffer.
+    more: bool,
+    /// The peer sends nothing more.
+    at_end: Option<End>,
+}
+
+impl Driver<'_> {
+    async fn run(&mut self) -> End {
+        let mut phase = self.connection.broker.phase();
+        let mut timer: Pin<Box<Sleep>> = Box::pin(tokio::time::sleep_until(self.hello_deadline));
+        let mut stopping = false;
+        loop {
+            self.requests();
+            let busy = match self.write() {
+                Ok(busy) => busy,
+                Err(error) => return error.into(),
+            };
+            if self.is_over() {
+                return self.at_end.take().unwrap_or(if stopping { End::Stopping } else { End::Peer });
+            }
+            self.rest();
+            let may_read = self.may_read();
+            let has_room = self.share.has_room();
+            let stream = &self.connection.stream;
+            tokio::select! {
+                // Other sockets of this thread get their turn between two rounds.
+                () = tokio::task::yield_now(), if busy => {}
+                ready = stream.readable(), if may_read && has_room => {
+                    if let Err(error) = ready { return error.into(); }
+                    if let Err(error) = self.read() { return error.into(); }
+                }
+                () = self.share.freed(), if may_read && !has_room => {}
+                ready = stream.writable(), if self.blocked => {
+                    if let Err(error) = ready { return error.into(); }
+                    self.blocked = false;
+                }
+                () = self.session.signal.notified(), if self.session.awaits_signal() => self.session.wake(),
+                () = &mut timer => {
+                    let (deadline, missing) = self.deadline();
+                    if deadline <= Instant::now() {
+                        return End::Timeout(missing);
+                    }
+                    timer.as_mut().reset(deadline);
+                }
+                () = reached(&mut phase, Phase::Draining), if !stopping => {
+                    stopping = true;
+                    self.session.stop();
+                }
+            }
+            // A deadline that has come nearer must not wait for the old one.
+            let (deadline, _) = self.deadline();
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
+        }
+    }
+
+    fn may_read(&self) -> bool {
+        self.at_end.is_none() && !self.more && self.session.takes_requests() && self.session.out.len() < MAX_UNSENT_BYTES
+    }
+
+    /// Whether everything that will ever be sent was sent.
+    fn is_over(&self) -> bool {
+        let sent = self.session.out.is_empty() && self.delivery.is_none();
+        sent && (self.session.stage == Stage::Closing || (self.at_end.is_some() && self.session.is_idle()))
+    }
+
+    /// Takes whole requests out of the buffer.
+    fn requests(&mut self) {
+        while self.more && self.session.takes_requests() && self.session.out.len() < MAX_UNSENT_BYTES {
+            match self.deframer.next_unit() {
+                Ok(Some(unit)) => {
+                    let was_new = self.session.stage == Stage::New;
+                    self.session.request(unit);
+                    if was_new {
+                        self.deframer.set_limits(self.session.unit_limits());
+                    }
+                }
+                Ok(None) => self.more = false,
+                Err(error) => {
+                    WireError::from(error).encode(error.correlation(), &mut self.session.out);
+                    if error.is_fatal() || self.session.stage == Stage::New {
+                        self.session.stage = Stage::Closing;
+                        self.more = false;
+                    }
+                }
+            }
+        }
+        self.share.set(self.deframer.buffered_bytes() as u64);
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        match self.connection.stream.try_read_buf(self.deframer.buffer()) {
+            Ok(0) => {
+                let between = self.deframer.is_between_units();
+                self.at_end = Some(if between { End::Peer } else { End::Refused("the stream ended within a request".into()) });
+                // Nobody will take deliveries; what was asked before is answered.
+                self.session.leave();
+            }
+            Ok(_) => {
+                self.read_at = Instant::now();
+                self.more = true;
+                self.share.set(self.deframer.buffered_bytes() as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sends answers and deliveries in turn, without waiting. Answers whether there is more to send right now.
+    fn write(&mut self) -> io::Result<bool> {
+        let mut round_bytes = 0;
+        while !self.blocked {
+            if let Some(delivery) = &mut self.delivery {
+                match send(&self.connection.stream, delivery) {
+                    Ok(sent) => {
+                        self.written_at = Instant::now();
+                        round_bytes += sent;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                    Err(error) => return Err(error),
+                }
+                if self.delivery.as_ref().is_some_and(Delivery::is_sent) {
+                    self.delivery = None;
+                }
+            } else if !self.session.out.is_empty() {
+                match self.connection.stream.try_write(&self.session.out) {
+                    Ok(sent) => {
+                        self.written_at = Instant::now();
+                        drop(self.session.out.split_to(sent));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                    Err(error) => return Err(error),
+                }
+            } else if round_bytes >= ROUND_BYTES {
+                return Ok(true);
+            } else {
+                let Some((head, frames)) = self.session.next_delivery() else { return Ok(false) };
+                self.delivery = Some(Delivery { head, frames });
+            }
+        }
+        Ok(false)
+    }
+
+    /// The next deadline, and what is missing when it passes.
+    fn deadline(&self) -> (Instant, &'static str) {
+        let limits = self.connection.broker.limits();
+        if self.session.stage == Stage::New {
+            return (self.hello_deadline, "hello");
+        }
+        let mut next = (Instant::now() + FAR, "end of time");
+        let mut consider = |deadline: Instant, missing| {
+            if deadline < next.0 {
+                next = (deadline, missing);
+            }
+        };
+        if self.blocked {
+            consider(self.written_at + limits.write_timeout, "reading by the client");
+        }
+        // While the broker does not read, silence is its own.
+        if self.may_read() {
+            if !self.deframer.is_between_units() {
+                consider(self.read_at + limits.frame_timeout, "rest of a request");
+            }
+            if !limits.heartbeat_interval.is_zero() {
+                let alive_at = self.read_at.max(self.written_at);
+                consider(alive_at + limits.heartbeat_interval.saturating_mul(3), "heartbeat");
+            }
+        }
+        next
+    }
+
+    /// An idle connection keeps no buffers.
+    fn rest(&mut self) {
+        if !self.more {
+            self.deframer.release();
+        }
+        if self.session.out.is_empty() && self.session.out.capacity() > KEEP_BYTES {
+            self.session.out = BytesMut::new();
+        }
+    }
+}
+
+impl Delivery {
+    fn is_sent(&self) -> bool {
+        self.head.is_empty() && self.frames.as_ref().is_none_or(FileRange::is_done)
+    }
+}
+
+fn send(stream: &tokio::net::TcpStream, delivery: &mut Delivery) -> io::Result<u64> {
+    if !delivery.head.is_empty() {
+        let sent =
+            if delivery.frames.is_some() { try_write_more(stream, &delivery.head)? } else { stream.try_write(&delivery.head)? };
+        drop(delivery.head.split_to(sent));
+        return Ok(sent as u64);
+    }
+    match &mut delivery.frames {
+        Some(frames) if !frames.is_done() => frames.try_send(stream),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,119 @@
+//! Answers that wait for a partition to be flushed: in the order of the requests, partition by partition. No I/O.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use hermit_proto::session::{CommitResponse, ProduceResponse, Response, WireError};
+use hermit_proto::{CorrelationId, Offset, PartitionId, TopicId};
+
+use crate::error::{BrokerError, to_wire};
+use crate::partition::Partition;
+use crate::signal::Signal;
+
+/// What is answered once the high watermark has passed.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Produced(ProduceResponse),
+    Committed(CommitResponse),
+    Refused(WireError),
+}
+
+#[derive(Debug)]
+struct Owed {
+    correlation: CorrelationId,
+    until: Offset,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+struct Queue {
+    partition: Arc<Partition>,
+    token: u64,
+    owed: VecDeque<Owed>,
+}
+
+/// All answers that wait.
+#[derive(Debug, Default)]
+pub(super) struct OwedAnswers {
+    queues: HashMap<(TopicId, PartitionId), Queue>,
+    by_token: HashMap<u64, (TopicId, PartitionId)>,
+    count: usize,
+}
+
+impl OwedAnswers {
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Owes an answer once `partition` has reached `until`. `token` is used if the partition has none owed yet.
+    pub(super) fn push(
+        &mut self,
+        partition: &Arc<Partition>,
+        token: u64,
+        correlation: CorrelationId,
+        until: Offset,
+        answer: Answer,
+    ) -> u64 {
+        let key = (partition.topic(), partition.id());
+        let queue =
+            self.queues.entry(key).or_insert_with(|| Queue { partition: Arc::clone(partition), token, owed: VecDeque::new() });
+        queue.owed.push_back(Owed { correlation, until, answer });
+        self.by_token.insert(queue.token, key);
+        self.count += 1;
+        queue.token
+    }
+
+    /// Whether a partition has answers owed, so that a refusal must wait for its turn.
+    pub(super) fn has(&self, topic: TopicId, partition: PartitionId) -> bool {
+        self.queues.contains_key(&(topic, partition))
+    }
+
+    /// Writes the answers that can be given now for the partition of `token`.
+    pub(super) fn settle(&mut self, token: u64, signal: &Arc<Signal>, out: &mut BytesMut) {
+        let Some(key) = self.by_token.get(&token) else { return };
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        while let Some(owed) = queue.owed.front() {
+            let reached = match queue.partition.progress().wait(owed.until, signal, token) {
+                Poll::Pending => return,
+                Poll::Ready(reached) => reached,
+            };
+            let Some(owed) = queue.owed.pop_front() else { return };
+            self.count -= 1;
+            answer(owed, reached, out);
+        }
+        self.queues.remove(key);
+        self.by_token.remove(&token);
+    }
+
+    /// Waits no longer.
+    pub(super) fn forget(&self, signal: &Signal) {
+        for queue in self.queues.values() {
+            queue.partition.progress().forget(signal, queue.token);
+        }
+    }
+}
+
+fn answer(owed: Owed, reached: Result<(), BrokerError>, out: &mut BytesMut) {
+    let correlation = owed.correlation;
+    let encoded = match (owed.answer, reached) {
+        (Answer::Refused(error), _) => {
+            error.encode(correlation, out);
+            return;
+        }
+        (_, Err(error)) => {
+            to_wire(&error).encode(correlation, out);
+            return;
+        }
+        (Answer::Produced(response), Ok(())) => response.encode(correlation, out),
+        (Answer::Committed(response), Ok(())) => response.encode(correlation, out),
+    };
+    if let Err(error) = encoded {
+        WireError::new(hermit_proto::session::Status::Internal, error.to_string()).encode(correlation, out);
+    }
+}

@@ -1,0 +1,51 @@
+//! Produce: frames for one partition.
+
+use std::sync::Arc;
+
+use hermit_proto::session::{Acks, ProduceResponse, ProduceTarget, WireError};
+use hermit_proto::{Offset, Unit};
+
+use super::owed::Answer;
+use super::state::Session;
+use crate::broker::Broker;
+use crate::error::{BrokerError, to_wire};
+use crate::partition::Partition;
+use crate::record_sets;
+
+impl Session {
+    pub(super) fn produce(&mut self, unit: Unit) {
+        let correlation = unit.correlation();
+        let target = match ProduceTarget::decode(unit.key()) {
+            Ok(target) => target,
+            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
+        };
+        let partition = match self.broker.writable(target.topic, target.partition) {
+            Ok(partition) => partition,
+            Err(error) => return self.refuse(correlation, &error),
+        };
+        let (until, answer) = match append(&self.broker, &partition, unit) {
+            Ok(response) if target.acks == Acks::Committed => (response.end_offset, Answer::Produced(response)),
+            Ok(_not_answered) => return,
+            Err(error) if self.owed.has(target.topic, target.partition) => (Offset::ZERO, Answer::Refused(to_wire(&error))),
+            Err(error) => return self.refuse(correlation, &error),
+        };
+        let token = self.token();
+        let token = self.owed.push(&partition, token, correlation, until, answer);
+        self.owed.settle(token, &self.signal, &mut self.out);
+    }
+}
+
+fn append(broker: &Broker, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
+    let mut batch = broker.parse(unit.into_payload())?;
+    if partition.is_compacted() {
+        record_sets::check_compacted(&batch)?;
+    }
+    let ticket = broker.append(partition, &mut batch)?;
+    let appended = ticket.appended();
+    Ok(ProduceResponse {
+        base_offset: appended.base_offset,
+        end_offset: appended.next_offset,
+        append_time: appended.append_time,
+        duplicate: appended.duplicates > 0 && appended.duplicates == batch.frames().len(),
+    })
+}

@@ -1,0 +1,279 @@
+//! A session without its socket: requests go in, answers and deliveries come out.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use hermit_proto::session::{Operation, Response, Status, WireError};
+use hermit_proto::{CorrelationId, Unit, UnitLimits};
+
+use super::background::Background;
+use super::owed::OwedAnswers;
+use super::subscription::{Subscription, Turn};
+use crate::broker::Broker;
+use crate::error::{BrokerError, to_wire};
+use crate::server::sendfile::FileRange;
+use crate::signal::Signal;
+
+/// The key of a request is a produce target at most; a version later it may be a little more.
+const MAX_KEY_BYTES: u32 = 1024;
+/// Most bytes of a request before the session was opened.
+const MAX_HELLO_BYTES: u64 = 64 << 10;
+
+/// Where the session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The hello is awaited.
+    New,
+    /// Requests are taken.
+    Open,
+    /// The client said goodbye: what was asked is answered, then this.
+    Goodbye(CorrelationId),
+    /// The broker stops: what was asked is answered, and new requests are refused.
+    Stopping,
+    /// What is written is sent, and nothing more.
+    Closing,
+}
+
+/// The state of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) broker: Broker,
+    pub(super) stage: Stage,
+    /// Answers to be sent.
+    pub(super) out: BytesMut,
+    pub(super) owed: OwedAnswers,
+    pub(super) signal: Arc<Signal>,
+    pub(super) background: Background,
+    pub(super) subscriptions: HashMap<CorrelationId, Subscription>,
+    pub(super) by_token: HashMap<u64, CorrelationId>,
+    /// Subscriptions that may have something to say, first come, first served.
+    ready: VecDeque<CorrelationId>,
+    next_token: u64,
+}
+
+/// The token of work that was done elsewhere.
+pub(super) const BACKGROUND_TOKEN: u64 = 0;
+
+impl Session {
+    pub(super) fn new(broker: Broker) -> Self {
+        let signal = Arc::new(Signal::new());
+        Self {
+            broker,
+            stage: Stage::New,
+            out: BytesMut::new(),
+            owed: OwedAnswers::default(),
+            background: Background::new(Arc::clone(&signal)),
+            signal,
+            subscriptions: HashMap::new(),
+            by_token: HashMap::new(),
+            ready: VecDeque::new(),
+            next_token: BACKGROUND_TOKEN + 1,
+        }
+    }
+
+    /// What a unit may announce now.
+    pub(super) fn unit_limits(&self) -> UnitLimits {
+        let max_body_bytes = if self.stage == Stage::New { MAX_HELLO_BYTES } else { self.broker.limits().max_request_bytes.into() };
+        UnitLimits { max_key_bytes: MAX_KEY_BYTES, max_body_bytes }
+    }
+
+    pub(super) const fn token(&mut self) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        token
+    }
+
+    /// Takes a request.
+    pub(super) fn request(&mut self, unit: Unit) {
+        let correlation = unit.correlation();
+        let operation = Operation::from_number(unit.header().record_count);
+        match (self.stage, operation) {
+            (Stage::Closing, _) => {}
+            (Stage::Goodbye(_), _) => self.refuse_session(Status::BadSessionState, "a request came behind the goodbye"),
+            _ if correlation == CorrelationId(0) => self.refuse_session(Status::Malformed, "correlation id 0 is the session's own"),
+            (Stage::New, Some(Operation::Hello)) => self.hello(&unit),
+            (Stage::New, _) => {
+                WireError::new(Status::BadSessionState, "the first request must be Hello").encode(correlation, &mut self.out);
+                self.stage = Stage::Closing;
+            }
+            (_, Some(Operation::Hello)) => {
+                WireError::new(Status::BadSessionState, "the session is open already").encode(correlation, &mut self.out);
+                self.stage = Stage::Closing;
+            }
+            (_, Some(Operation::Heartbeat)) => self.respond(correlation, &hermit_proto::session::HeartbeatResponse),
+            (_, Some(Operation::Goodbye)) => self.goodbye(correlation),
+            (_, Some(Operation::Credit)) => self.credit(&unit),
+            (Stage::Stopping, _) => self.refuse(correlation, &BrokerError::ShuttingDown),
+            (Stage::Open, Some(operation)) => self.operate(operation, unit),
+            (Stage::Open, None) => {
+                let message = format!("operation {} is unknown to this release", unit.header().record_count);
+                WireError::new(Status::UnknownOperation, message).encode(correlation, &mut self.out);
+            }
+        }
+    }
+
+    fn operate(&mut self, operation: Operation, unit: Unit) {
+        match operation {
+            Operation::Produce => self.produce(unit),
+            Operation::Subscribe => self.subscribe(&unit),
+            Operation::Unsubscribe => self.unsubscribe(&unit),
+            Operation::Commit => self.commit(&unit),
+            Operation::FetchCommitted => self.fetch_committed(&unit),
+            Operation::Metadata => self.metadata(&unit),
+            Operation::ListTopics => self.list_topics(&unit),
+            Operation::ListOffsets => self.list_offsets(&unit),
+            Operation::CreateTopic => self.create_topic(&unit),
+            Operation::DeleteTopic => self.delete_topic(&unit),
+            Operation::InitProducerId => self.init_producer(&unit),
+            other => {
+                let message = format!("operation {other} is not served by this release");
+                WireError::new(Status::UnknownOperation, message).encode(unit.correlation(), &mut self.out);
+            }
+        }
+    }
+
+    fn goodbye(&mut self, correlation: CorrelationId) {
+        self.end_subscriptions();
+        self.stage = Stage::Goodbye(correlation);
+        self.finish();
+    }
+
+    /// The broker stops.
+    pub(super) fn stop(&mut self) {
+        match self.stage {
+            Stage::New => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
+            Stage::Open => {
+                self.end_subscriptions();
+                self.stage = Stage::Stopping;
+                self.finish();
+            }
+            Stage::Goodbye(_) | Stage::Stopping | Stage::Closing => {}
+        }
+    }
+
+    /// The client sends nothing more. It may still read its answers.
+    pub(super) fn leave(&mut self) {
+        self.end_subscriptions();
+    }
+
+    /// Says the last word, once nothing is owed.
+    fn finish(&mut self) {
+        if !self.owed.is_empty() || self.background.is_busy() {
+            return;
+        }
+        match self.stage {
+            Stage::Goodbye(correlation) => {
+                self.respond(correlation, &hermit_proto::session::GoodbyeResponse);
+                self.stage = Stage::Closing;
+            }
+            Stage::Stopping => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
+            Stage::New | Stage::Open | Stage::Closing => {}
+        }
+    }
+
+    /// Something that was waited for has moved.
+    pub(super) fn wake(&mut self) {
+        for token in self.signal.take() {
+            if token == BACKGROUND_TOKEN {
+                self.background.collect(&mut self.out);
+            } else if let Some(id) = self.by_token.get(&token) {
+                self.ready.push_back(*id);
+            } else {
+                self.owed.settle(token, &self.signal, &mut self.out);
+            }
+        }
+        self.finish();
+    }
+
+    /// What is to be sent next for a subscription: what stands before the frames, and the frames.
+    pub(super) fn next_delivery(&mut self) -> Option<(BytesMut, Option<FileRange>)> {
+        while let Some(id) = self.ready.pop_front() {
+            let Some(subscription) = self.subscriptions.get_mut(&id) else { continue };
+            let mut head = BytesMut::new();
+            match subscription.turn(self.broker.warmer(), &self.signal) {
+                Turn::Waits => {}
+                Turn::Tells(told) => {
+                    head.extend_from_slice(&told.encode(id, 0));
+                    self.ready.push_back(id);
+                    return Some((head, None));
+                }
+                Turn::Delivers(delivery, range) => {
+                    // A range is one turn, or one frame: both fit.
+                    let size = u32::try_from(range.len_bytes()).unwrap_or(u32::MAX);
+                    head.extend_from_slice(&delivery.encode(id, size));
+                    let file = FileRange { file: Arc::clone(range.file()), position: range.position(), left_bytes: size.into() };
+                    self.ready.push_back(id);
+                    return Some((head, Some(file)));
+                }
+                Turn::Ends(error) => {
+                    self.end_subscription(id);
+                    if error.encode(id, &mut head).is_ok() {
+                        return Some((head, None));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn make_ready(&mut self, id: CorrelationId) {
+        if !self.ready.contains(&id) {
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(super) fn end_subscription(&mut self, id: CorrelationId) -> bool {
+        let Some(subscription) = self.subscriptions.remove(&id) else { return false };
+        subscription.forget(&self.signal);
+        self.by_token.remove(&subscription.token());
+        true
+    }
+
+    fn end_subscriptions(&mut self) {
+        let ids: Vec<_> = self.subscriptions.keys().copied().collect();
+        for id in ids {
+            self.end_subscription(id);
+        }
+    }
+
+    pub(super) fn respond(&mut self, correlation: CorrelationId, response: &impl Response) {
+        if let Err(error) = response.encode(correlation, &mut self.out) {
+            WireError::new(Status::TooLarge, error.to_string()).encode(correlation, &mut self.out);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, correlation: CorrelationId, error: &BrokerError) {
+        to_wire(error).encode(correlation, &mut self.out);
+    }
+
+    /// Refuses the session as a whole; it ends behind this.
+    pub(super) fn refuse_session(&mut self, status: Status, message: &str) {
+        WireError::new(status, message).encode(CorrelationId(0), &mut self.out);
+        self.stage = Stage::Closing;
+    }
+
+    /// Whether more requests may be read.
+    pub(super) fn takes_requests(&self) -> bool {
+        let limit = self.broker.limits().max_pending_answers;
+        !matches!(self.stage, Stage::Closing | Stage::Goodbye(_)) && self.owed.len() < limit && self.background.has_room()
+    }
+
+    /// Whether something may come without the client doing anything.
+    pub(super) fn awaits_signal(&self) -> bool {
+        !self.owed.is_empty() || self.background.is_busy() || !self.subscriptions.is_empty()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.owed.is_empty() && !self.background.is_busy() && self.ready.is_empty()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.owed.forget(&self.signal);
+        for subscription in self.subscriptions.values() {
+            subscription.forget(&self.signal);
+        }
+    }
+}

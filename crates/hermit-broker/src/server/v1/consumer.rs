@@ -1,0 +1,271 @@
+//! A consumer: every frame from the group's position on, and what comes later.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use hermit_log::{Cursor, LogError, Range};
+use hermit_proto::v1::consumer_header;
+use hermit_proto::{Attributes, FrameLimits, FramePrefix, FrameView, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
+use tokio::sync::oneshot;
+
+use super::unfold::unfold;
+use crate::broker::{Phase, reached};
+use crate::error::BrokerError;
+use crate::limits::{TURN_BYTES, V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
+use crate::partition::Partition;
+use crate::server::connection::{Connection, End};
+use crate::server::sendfile::{FileRange, try_write_more};
+use crate::signal::Signal;
+
+pub(in crate::server) async fn consume(
+    connection: Connection<'_>,
+    group: GroupName,
+    topic: TopicName,
+    partition: PartitionId,
+) -> End {
+    let mut phase = connection.broker.phase();
+    let partition = tokio::select! {
+        found = find(&connection, &topic, partition) => match found {
+            Ok(found) => found,
+            Err(error) => return error.into(),
+        },
+        end = connection.closed() => return end,
+        () = reached(&mut phase, Phase::Draining) => return End::Stopping,
+    };
+    let from = match position(&connection, &group, &topic, &partition) {
+        Ok(from) => from,
+        Err(error) => return error.into(),
+    };
+    let limits = connection.broker.limits().frame_limits();
+    let mut consumer = Consumer { connection, partition, from, limits, signal: Arc::new(Signal::new()) };
+    let end = consumer.run().await;
+    consumer.partition.progress().forget(&consumer.signal, 0);
+    end
+}
+
+/// The partition; waits for a topic that is not there yet.
+async fn find(connection: &Connection<'_>, topic: &TopicName, partition: PartitionId) -> Result<Arc<Partition>, BrokerError> {
+    // Subscribed before the look, so that no appearance is missed.
+    let mut appearances = connection.broker.registry().appearances();
+    loop {
+        match connection.broker.topic(topic) {
+            Ok(topic) => return topic.partition(partition).cloned(),
+            Err(_not_there_yet) => {
+                if appearances.changed().await.is_err() {
+                    return Err(BrokerError::ShuttingDown);
+                }
+            }
+        }
+    }
+}
+
+/// Where the group goes on. A position whose history was lost is moved to where that history ended.
+fn position(
+    connection: &Connection<'_>,
+    group: &GroupName,
+    topic: &TopicName,
+    partition: &Partition,
+) -> Result<Offset, BrokerError> {
+    let bounds = partition.bounds()?;
+    let Some(committed) = connection.broker.committed(group, partition.topic(), partition.id())? else {
+        return Ok(bounds.log_start);
+    };
+    let mut from = committed.offset;
+    if let Err(BrokerError::Diverged { end, .. }) = partition.check_epoch(from, committed.leader_epoch) {
+        tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %end, "records that the group had read were lost; its position was moved");
+        from = end;
+    }
+    if from > bounds.high_watermark {
+        tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %bounds.high_watermark, "the group's position lies beyond the end; it was moved");
+        from = bounds.high_watermark;
+    }
+    Ok(from.max(bounds.log_start))
+}
+
+struct Consumer<'a> {
+    connection: Connection<'a>,
+    partition: Arc<Partition>,
+    /// The next offset to send.
+    from: Offset,
+    limits: FrameLimits,
+    signal: Arc<Signal>,
+}
+
+impl Consumer<'_> {
+    async fn run(&mut self) -> End {
+        let mut phase = self.connection.broker.phase();
+        let mut cursor = None;
+        let mut out = Vec::new();
+        loop {
+            if *phase.borrow() > Phase::Running {
+                return End::Stopping;
+            }
+            match self.next(&mut cursor) {
+                Ok(Some(range)) => {
+                    if let Err(end) = self.send(&range, &mut out).await {
+                        return end;
+                    }
+                    self.from = self.from.max(range.next_offset());
+                }
+                Ok(None) => {
+                    // At the end: nothing is kept but the cursor.
+                    out = Vec::new();
+                    let end = tokio::select! {
+                        end = self.wait() => end,
+                        end = self.connection.closed() => Some(end),
+                        () = reached(&mut phase, Phase::Draining) => Some(End::Stopping),
+                    };
+                    if let Some(end) = end {
+                        return end;
+                    }
+                }
+                Err(error) => return error.into(),
+            }
+        }
+    }
+
+    /// The next range; damaged ones are passed over with a line in the log, as version 1 has no words for them.
+    fn next(&mut self, cursor: &mut Option<Cursor>) -> Result<Option<Range>, BrokerError> {
+        loop {
+            let log = self.partition.log()?;
+            let current = match cursor {
+                Some(current) => current,
+                None => cursor.insert(log.cursor(self.from)?),
+            };
+            match current.next(TURN_BYTES) {
+                Ok(range) => return Ok(range),
+                Err(LogError::Corrupt { from, next }) => {
+                    tracing::error!(peer = %self.connection.peer, topic = %self.partition.topic(), partition = %self.partition.id(), %from, %next, "a damaged range was passed over");
+                    self.from = next;
+                }
+                // Retention overtook the consumer.
+                Err(LogError::OutOfRange { log_start, .. }) if self.from < log_start => self.from = log_start,
+                Err(error) => return Err(error.into()),
+            }
+            *cursor = None;
+        }
+    }
+
+    /// Waits for more. `Some` where there will be none.
+    async fn wait(&self) -> Option<End> {
+        let until = Offset(self.from.0.saturating_add(1));
+        loop {
+            match self.partition.progress().wait(until, &self.signal, 0) {
+                Poll::Ready(Ok(())) => return None,
+                // A log that takes no more writes can still be read: the consumer waits on, for the restart.
+                Poll::Ready(Err(BrokerError::Log(_))) => std::future::pending().await,
+                Poll::Ready(Err(error)) => return Some(error.into()),
+                Poll::Pending => self.signal.notified().await,
+            }
+        }
+    }
+
+    async fn send(&mut self, range: &Range, out: &mut Vec<u8>) -> Result<(), End> {
+        let (mut at, end) = (range.position(), range.position().saturating_add(range.len_bytes()));
+        self.warm(range).await?;
+        while at < end {
+            let prefix = self.read_prefix(range, at)?;
+            let large = u64::from(prefix.header.payload_size) >= V1_SENDFILE_FROM_BYTES;
+            at = match consumer_header(&prefix).filter(|_| large) {
+                Some(header) => self.send_large(range, at, &prefix, &header).await?,
+                None => self.send_small(range, at, end, out).await?,
+            };
+        }
+        Ok(())
+    }
+
+    fn read_prefix(&self, range: &Range, at: u64) -> Result<FramePrefix, End> {
+        let mut bytes = [0; PREFIX_SIZE];
+        range.file().read_exact_at(&mut bytes, at)?;
+        FramePrefix::verify(&bytes, &self.partition.salt()).map_err(|error| self.rotten(at, &error.to_string()))
+    }
+
+    /// Nothing can follow a frame that is not what was written: how long it is cannot be told.
+    fn rotten(&self, position: u64, what: &str) -> End {
+        tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), position, what, "stored data are damaged");
+        End::Refused(format!("stored data are damaged: {what}"))
+    }
+
+    /// Header and key, and the payload straight from the file.
+    async fn send_large(&self, range: &Range, at: u64, prefix: &FramePrefix, header: &[u8]) -> Result<u64, End> {
+        let key_size = prefix.header.key_size as usize;
+        let mut head = header.to_vec();
+        head.resize(header.len().saturating_add(key_size), 0);
+        if let Some(key) = head.get_mut(header.len()..) {
+            range.file().read_exact_at(key, at.saturating_add(PREFIX_SIZE as u64))?;
+        }
+        let stream = &self.connection.stream;
+        let mut unsent = &head[..];
+        while !unsent.is_empty() {
+            match try_write_more(stream, unsent) {
+                Ok(sent) => unsent = unsent.get(sent..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let left_bytes = u64::from(prefix.header.payload_size);
+        let end = at.saturating_add(prefix.frame_bytes());
+        let mut payload = FileRange { file: Arc::clone(range.file()), position: end.saturating_sub(left_bytes), left_bytes };
+        while !payload.is_done() {
+            match payload.try_send(stream) {
+                // Others on this thread get their turn.
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(end)
+    }
+
+    /// Many small frames, or a record set: read, verified, unfolded, and written at once.
+    async fn send_small(&self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<u64, End> {
+        let first = self.read_prefix(range, at)?.frame_bytes();
+        let wanted = first.max(V1_GATHER_BYTES as u64).min(end.saturating_sub(at));
+        let wanted = usize::try_from(wanted).map_err(|_too_large| self.rotten(at, "a frame does not fit the memory"))?;
+        let mut bytes = vec![0; wanted];
+        range.file().read_exact_at(&mut bytes, at)?;
+        out.clear();
+        let mut rest = &bytes[..];
+        let max_set_bytes = usize::try_from(self.limits.max_body_bytes).unwrap_or(usize::MAX);
+        // The last frame may be cut by the end of the buffer: it is the first of the next round.
+        while let Ok((frame, behind)) = FrameView::split(rest, &self.limits) {
+            let position = at.saturating_add((bytes.len() - rest.len()) as u64);
+            let sound = frame.verify_frame(&self.partition.salt()).and_then(|()| frame.verify_body());
+            if let Err(error) = sound {
+                // What was sound goes out first.
+                self.connection.write_all(out).await?;
+                return Err(self.rotten(position, &error.to_string()));
+            }
+            let large = frame.payload().len() as u64 >= V1_SENDFILE_FROM_BYTES && !frame.prefix.has(Attributes::RECORD_SET);
+            if large && rest.len() < bytes.len() {
+                break;
+            }
+            if let Err(fault) = unfold(&frame, self.from, max_set_bytes, out) {
+                tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
+            }
+            rest = behind;
+        }
+        let taken = bytes.len() - rest.len();
+        if taken == 0 {
+            return Err(self.rotten(at, "a frame cannot be read"));
+        }
+        self.connection.write_all(out).await?;
+        Ok(at.saturating_add(taken as u64))
+    }
+
+    /// Has a cold range read by others, so that this thread need not wait for the disk.
+    async fn warm(&self, range: &Range) -> Result<(), End> {
+        let (position, len_bytes) = (range.position(), range.len_bytes());
+        if range.file().cached(position, len_bytes) {
+            return Ok(());
+        }
+        let (done, warmed) = oneshot::channel();
+        // Nobody minds when the consumer is gone by then.
+        self.connection.broker.warmer().warm(range.clone(), move |result| drop(done.send(result)));
+        match warmed.await {
+            Ok(verified) => Ok(verified.map_err(BrokerError::Log)?),
+            Err(_gone) => Err(End::Stopping),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Protocol version 1, as its clients speak it: a producer, a consumer or a commit to a connection.
+
+mod commit;
+mod consumer;
+mod incoming;
+mod producer;
+mod unfold;
+
+pub(super) use commit::commit;
+pub(super) use consumer::consume;
+pub(super) use producer::produce;

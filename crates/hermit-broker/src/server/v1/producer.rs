@@ -1,0 +1,235 @@
+//! A producer: frames in, nine bytes out for each, in order, once it is as durable as the topic promises.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use hermit_proto::v1::Answer;
+use hermit_proto::{Offset, PartitionId, TopicName};
+use tokio::time::Instant;
+
+use super::incoming::Incoming;
+use crate::broker::{Broker, Phase, reached};
+use crate::error::BrokerError;
+use crate::memory::Share;
+use crate::partition::Partition;
+use crate::server::connection::{Connection, End};
+use crate::signal::Signal;
+
+/// Unsent answers beyond this stop the reading: the peer does not read them.
+const MAX_UNSENT_BYTES: usize = 64 << 10;
+/// Buffers of idle connections are not kept beyond this.
+const KEEP_BYTES: usize = 4 << 10;
+
+pub(in crate::server) async fn produce(
+    connection: Connection<'_>,
+    already_read: BytesMut,
+    topic: TopicName,
+    partition: PartitionId,
+) -> End {
+    let broker = connection.broker.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        let topic = broker.topic_for_producer(&topic, 1)?;
+        let partition = topic.partition(partition)?;
+        partition.log()?;
+        Ok::<_, BrokerError>((Arc::clone(partition), topic.meta.settings.compaction))
+    });
+    let (partition, compacted) = match found.await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => return error.into(),
+        Err(_panicked) => return End::Refused("a fault in the broker".into()),
+    };
+    let incoming = Incoming::new(connection.broker.limits().frame_limits(), compacted, &already_read);
+    drop(already_read);
+    let mut producer = Producer {
+        share: connection.broker.budget().share(),
+        connection,
+        partition,
+        incoming,
+        owed: VecDeque::new(),
+        unsent: BytesMut::new(),
+        signal: Arc::new(Signal::new()),
+        last_read: Instant::now(),
+        more: true,
+        ending: None,
+    };
+    let end = producer.run().await;
+    producer.partition.progress().forget(&producer.signal, 0);
+    end
+}
+
+/// An answer that is owed.
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    /// Once the high watermark is there.
+    until: Offset,
+    answer: Answer,
+}
+
+struct Producer<'a> {
+    connection: Connection<'a>,
+    partition: Arc<Partition>,
+    incoming: Incoming,
+    owed: VecDeque<Owed>,
+    unsent: BytesMut,
+    signal: Arc<Signal>,
+    share: Share,
+    last_read: Instant,
+    /// Whether whole frames may be in the buffer.
+    more: bool,
+    /// Why nothing more is read. What is owed is answered first.
+    ending: Option<End>,
+}
+
+impl Producer<'_> {
+    async fn run(&mut self) -> End {
+        let mut phase = self.connection.broker.phase();
+        loop {
+            if let Err(end) = self.advance() {
+                return end;
+            }
+            if self.owed.is_empty() && self.unsent.is_empty() && !self.more {
+                if let Some(end) = self.ending.take() {
+                    return end;
+                }
+                self.rest();
+            }
+            let may_read = self.may_read();
+            let has_room = self.share.has_room();
+            let stream = &self.connection.stream;
+            let deadline = self.last_read + self.connection.broker.limits().frame_timeout;
+            let in_frame = may_read && !self.incoming.deframer.is_between_units();
+            tokio::select! {
+                ready = stream.readable(), if may_read && has_room => {
+                    if let Err(error) = ready { return error.into(); }
+                    if let Err(end) = self.read() { return end; }
+                }
+                () = self.share.freed(), if may_read && !has_room => {}
+                ready = stream.writable(), if !self.unsent.is_empty() => {
+                    if let Err(error) = ready { return error.into(); }
+                }
+                () = self.signal.notified(), if !self.owed.is_empty() => {}
+                () = tokio::time::sleep_until(deadline), if in_frame => return End::Timeout("rest of a frame"),
+                () = reached(&mut phase, Phase::Draining), if self.ending.is_none() => self.ending = Some(End::Stopping),
+            }
+        }
+    }
+
+    fn may_read(&self) -> bool {
+        self.ending.is_none() && !self.more && self.unsent.len() < MAX_UNSENT_BYTES && !self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.owed.len() >= self.connection.broker.limits().max_pending_answers
+    }
+
+    /// Everything that can be done without waiting.
+    fn advance(&mut self) -> Result<(), End> {
+        loop {
+            while self.more && self.unsent.len() < MAX_UNSENT_BYTES && !self.is_full() {
+                self.append();
+            }
+            self.settle()?;
+            self.send()?;
+            if !self.more || self.is_full() || self.unsent.len() >= MAX_UNSENT_BYTES {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Appends what has been read, in one batch.
+    fn append(&mut self) {
+        let most = self.connection.broker.limits().max_pending_answers.saturating_sub(self.owed.len());
+        let gathered = self.incoming.gather(most);
+        self.more = gathered.more;
+        self.share.set(self.incoming.deframer.buffered_bytes() as u64);
+        if gathered.count > 0 {
+            match append(self.connection.broker, &self.partition, gathered.frames) {
+                Ok(stored) => self.owed.extend(stored),
+                Err(error) if error.is_retryable() && !matches!(error, BrokerError::ShuttingDown) => {
+                    tracing::debug!(peer = %self.connection.peer, %error, "frames were refused for now");
+                    let refused = Owed { until: Offset::ZERO, answer: Answer::Refused };
+                    self.owed.extend(std::iter::repeat_n(refused, gathered.count));
+                }
+                Err(error) => {
+                    self.more = false;
+                    self.ending = Some(error.into());
+                    return;
+                }
+            }
+        }
+        if let Some(reason) = gathered.refused {
+            self.more = false;
+            self.ending = Some(End::Refused(reason));
+        }
+    }
+
+    /// Turns what is owed into answers, as far as the high watermark has come.
+    fn settle(&mut self) -> Result<(), End> {
+        while let Some(owed) = self.owed.front() {
+            match self.partition.progress().wait(owed.until, &self.signal, 0) {
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => return Err(error.into()),
+                Poll::Ready(Ok(())) => {
+                    self.unsent.extend_from_slice(&owed.answer.encode());
+                    self.owed.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<(), End> {
+        while !self.unsent.is_empty() {
+            match self.connection.stream.try_write(&self.unsent) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(sent) => drop(self.unsent.split_to(sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), End> {
+        match self.connection.stream.try_read_buf(self.incoming.deframer.buffer()) {
+            // The peer may still read its answers.
+            Ok(0) if self.incoming.deframer.is_between_units() => self.ending = Some(End::Peer),
+            Ok(0) => self.ending = Some(End::Refused("the stream ended within a frame".into())),
+            Ok(_) => {
+                self.last_read = Instant::now();
+                self.more = true;
+                self.share.set(self.incoming.deframer.buffered_bytes() as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way: an idle connection keeps no buffers.
+    fn rest(&mut self) {
+        self.incoming.deframer.release();
+        if self.unsent.capacity() > KEEP_BYTES {
+            self.unsent = BytesMut::new();
+        }
+        if self.owed.capacity() > KEEP_BYTES {
+            self.owed = VecDeque::new();
+        }
+    }
+}
+
+fn append(
+    broker: &Broker,
+    partition: &Arc<Partition>,
+    frames: BytesMut,
+) -> Result<impl Iterator<Item = Owed> + use<>, BrokerError> {
+    let mut batch = broker.parse(frames)?;
+    broker.append(partition, &mut batch)?;
+    let frames: Vec<_> = batch.frames().iter().map(|frame| (frame.offset, frame.prefix.header.record_count)).collect();
+    Ok(frames
+        .into_iter()
+        .map(|(offset, count)| Owed { until: Offset(offset.0.saturating_add(count.into())), answer: Answer::Stored(offset) }))
+}

@@ -1,0 +1,208 @@
+//! Starting: what is on the disk, what follows from it, and doing that.
+
+pub(crate) mod clean;
+mod partitions;
+mod rebuild;
+mod report;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermit_log::LogEnv;
+use hermit_log::disk::{DirLock, Disk, TMP_SUFFIX, lock_holder};
+use hermit_proto::{LeaderEpoch, TopicId};
+
+pub(crate) use partitions::{OpenPartitions, open_topic};
+pub use report::{ManifestRepair, OpenReport, PartitionReport};
+
+use self::clean::LastStop;
+use self::rebuild::FoundDir;
+use crate::config::BrokerConfig;
+use crate::error::BrokerError;
+use crate::layout;
+use crate::manifest::{self, Damage, Facts, Manifest, Record, Stage, State};
+use crate::reserve::Reserve;
+use crate::topic::Topic;
+
+/// A broker that has been started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) lock: Box<dyn DirLock>,
+    pub(crate) manifest: Manifest,
+    pub(crate) reserve: Reserve,
+    pub(crate) topics: Vec<Arc<Topic>>,
+    pub(crate) report: OpenReport,
+}
+
+/// Opens a data directory, which is locked first.
+pub(crate) fn start(config: &BrokerConfig, env: &LogEnv) -> Result<Started, BrokerError> {
+    let (disk, dir) = (&*env.disk, config.data_dir.as_path());
+    let io = |operation, path: &Path, error| BrokerError::io(operation, path, error);
+    let fresh_dir = !disk.exists(dir).map_err(|error| io("look for", dir, error))?;
+    disk.create_dir_all(dir).map_err(|error| io("create", dir, error))?;
+    if let Some(above) = dir.parent().filter(|above| fresh_dir && !above.as_os_str().is_empty()) {
+        disk.sync_dir(above).map_err(|error| io("sync", above, error))?;
+    }
+    let lock = lock(disk, dir)?;
+    let bytes = manifest::load(disk, dir).map_err(|error| io("read", &dir.join(layout::MANIFEST), error))?;
+    let stop = clean::last_stop(disk, dir, bytes.as_deref());
+    let known = find_dirs(disk, dir)?;
+    let facts = facts(dir, bytes.as_deref(), stop, !known.is_empty())?;
+    // From here on things are written.
+    clean::remove(disk, dir).map_err(|error| io("remove", &dir.join(layout::CLEAN), error))?;
+    remove_leftovers(disk, dir);
+    let reserve = Reserve::new(Arc::clone(&env.disk), dir, config.reserve_bytes);
+    disk.create_dir_all(&layout::partitions_dir(dir)).map_err(|error| io("create", &layout::partitions_dir(dir), error))?;
+    let mut report = OpenReport { clean: stop == LastStop::Clean, ..OpenReport::default() };
+    let mut manifest = open_manifest(env, dir, bytes, facts, &known, &mut report, &reserve)?;
+    report.leader_epoch = manifest.state().epoch;
+    finish_interrupted(disk, dir, &mut manifest, &reserve, &mut report);
+    report.unknown = unknown_dirs(manifest.state(), &known);
+    let OpenPartitions { topics, reports } = partitions::open_all(config, env, manifest.state(), report.clean);
+    report.partitions = reports;
+    reserve.refill();
+    Ok(Started { lock, manifest, reserve, topics, report })
+}
+
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>, BrokerError> {
+    disk.lock(&dir.join(layout::LOCK)).map_err(|error| {
+        let held = error.kind() == io::ErrorKind::WouldBlock;
+        match lock_holder(&error) {
+            Some(holder) => BrokerError::Locked { path: dir.to_owned(), pid: holder.pid },
+            None if held => BrokerError::Locked { path: dir.to_owned(), pid: None },
+            None => BrokerError::io("lock", dir.join(layout::LOCK), error),
+        }
+    })
+}
+
+/// What the manifest says, measured against how the last broker stopped. `None` where there was no broker before.
+fn facts(dir: &Path, bytes: Option<&[u8]>, stop: LastStop, has_partitions: bool) -> Result<Option<Facts>, BrokerError> {
+    let Some(bytes) = bytes else {
+        let damage = Damage { position: 0, what: "the file is missing".into() };
+        let lost = has_partitions || stop == LastStop::OtherManifest;
+        return Ok(lost.then(|| Facts { state: State::default(), good_bytes: 0, damage: Some(damage) }));
+    };
+    let mut facts = manifest::read(bytes).map_err(|newer| BrokerError::NewerFormat {
+        path: dir.join(layout::MANIFEST),
+        found: newer.0,
+        supported: manifest::FORMAT_VERSION,
+    })?;
+    if facts.damage.is_none() && stop == LastStop::OtherManifest {
+        let what = "it is not the one of the last clean stop".into();
+        facts.damage = Some(Damage { position: facts.good_bytes as u64, what });
+    }
+    Ok(Some(facts))
+}
+
+fn open_manifest(
+    env: &LogEnv,
+    dir: &Path,
+    bytes: Option<Vec<u8>>,
+    facts: Option<Facts>,
+    known: &[FoundDir],
+    report: &mut OpenReport,
+    reserve: &Reserve,
+) -> Result<Manifest, BrokerError> {
+    let path = dir.join(layout::MANIFEST);
+    let io = |operation, error| BrokerError::io(operation, &path, error);
+    let Some(facts) = facts else {
+        report.clean = true;
+        let state = State::begin(random_id()?, LeaderEpoch(1));
+        return Manifest::create(Arc::clone(&env.disk), dir, state).map_err(|error| io("create", error));
+    };
+    let Facts { mut state, good_bytes, damage } = facts;
+    let Some(damage) = damage else {
+        let opened = Manifest::open(Arc::clone(&env.disk), dir, state, good_bytes as u64);
+        let mut manifest = opened.map_err(|error| io("open", error))?;
+        if !report.clean {
+            let epoch = rebuild::next_epoch(manifest.state().epoch);
+            reserve.with(|| manifest.append(&[Record::Epoch(epoch)]))?;
+        }
+        return Ok(manifest);
+    };
+    report.clean = false;
+    let kept = bytes.as_deref().filter(|bytes| !bytes.is_empty()).map(|bytes| manifest::keep_aside(&*env.disk, dir, bytes));
+    let kept = kept.transpose().map_err(|error| io("keep a copy of", error))?;
+    if state.broker_id == 0 {
+        state.broker_id = random_id()?;
+    }
+    let copies: Vec<_> = known.iter().map(|found| read_copy(&*env.disk, dir, &state, found)).collect();
+    let adopted = rebuild::adopt(&mut state, &copies);
+    rebuild::jump(&mut state, Duration::from_nanos(env.clock.now()));
+    report.manifest = Some(ManifestRepair { damage, kept, adopted: adopted.into_iter().map(|meta| meta.name).collect() });
+    Manifest::create(Arc::clone(&env.disk), dir, state).map_err(|error| io("rewrite", error))
+}
+
+fn read_copy(disk: &dyn Disk, dir: &Path, state: &State, found: &FoundDir) -> FoundDir {
+    if state.topics.contains_key(&found.topic) {
+        return found.clone();
+    }
+    let partition_dir = layout::partition_dir(dir, found.topic, found.partition);
+    FoundDir { copy: manifest::read_topic_copy(disk, &partition_dir), ..found.clone() }
+}
+
+/// All directories whose names are those of partitions.
+fn find_dirs(disk: &dyn Disk, dir: &Path) -> Result<Vec<FoundDir>, BrokerError> {
+    let partitions = layout::partitions_dir(dir);
+    let entries = match disk.list(&partitions) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(BrokerError::io("list", partitions, error)),
+    };
+    let names = entries.iter().filter(|entry| entry.is_dir).filter_map(|entry| entry.name.to_str());
+    let found = names.filter_map(layout::parse_partition_dir);
+    Ok(found.map(|(topic, partition)| FoundDir { topic, partition, copy: None }).collect())
+}
+
+/// Directories that no topic claims. They stay where they are: that something is missing from the manifest deletes nothing.
+fn unknown_dirs(state: &State, known: &[FoundDir]) -> Vec<String> {
+    let ids: HashSet<TopicId> = state.topics.keys().copied().collect();
+    let claimed = |found: &&FoundDir| {
+        !ids.contains(&found.topic)
+            || state.topics.get(&found.topic).is_some_and(|entry| entry.meta.partitions <= found.partition.0)
+    };
+    known.iter().filter(claimed).map(|found| layout::partition_dir_name(found.topic, found.partition)).collect()
+}
+
+/// Finishes what the last broker had recorded and not completed. What cannot be done now waits for the next start.
+fn finish_interrupted(disk: &dyn Disk, dir: &Path, manifest: &mut Manifest, reserve: &Reserve, report: &mut OpenReport) {
+    let interrupted: Vec<_> = manifest.state().topics.values().filter(|entry| entry.stage != Stage::Live).cloned().collect();
+    for entry in interrupted {
+        let id = entry.meta.id;
+        let finished = match entry.stage {
+            Stage::Live => Ok(()),
+            Stage::Creating => directories_of(disk, dir, &entry.meta, reserve)
+                .and_then(|()| reserve.with(|| manifest.append(&[Record::CreateDone(id)]))),
+            Stage::Deleting => crate::directories::remove(disk, dir, &entry.meta)
+                .and_then(|()| reserve.with(|| manifest.append(&[Record::DeleteDone(id)]))),
+        };
+        match finished {
+            Ok(()) => report.finished.push(entry.meta.name),
+            Err(error) => report.unfinished.push((entry.meta.name, error)),
+        }
+    }
+}
+
+fn directories_of(disk: &dyn Disk, dir: &Path, meta: &crate::topic::TopicMeta, reserve: &Reserve) -> Result<(), BrokerError> {
+    reserve.with(|| crate::directories::create(disk, dir, meta))
+}
+
+/// State files that were being written when the last broker ended.
+fn remove_leftovers(disk: &dyn Disk, dir: &Path) {
+    let Ok(entries) = disk.list(dir) else { return };
+    for entry in entries.iter().filter(|entry| !entry.is_dir && entry.name.to_string_lossy().ends_with(TMP_SUFFIX)) {
+        if let Err(error) = disk.remove_file(&dir.join(&entry.name)) {
+            tracing::warn!(file = %entry.name.to_string_lossy(), %error, "a leftover cannot be removed");
+        }
+    }
+}
+
+/// 128 random bits, never 0.
+pub(crate) fn random_id() -> Result<u128, BrokerError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| BrokerError::Random(error.to_string()))?;
+    Ok(u128::from_be_bytes(bytes).max(1))
+}

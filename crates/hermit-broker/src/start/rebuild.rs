@@ -1,0 +1,100 @@
+//! What a damaged manifest is made good with: the copies in the partitions' directories. Pure.
+
+use std::time::Duration;
+
+use hermit_proto::{LeaderEpoch, PartitionId, ProducerId, TopicId};
+
+use crate::manifest::{Record, State};
+use crate::topic::TopicMeta;
+
+/// A partition's directory, and the copy of its topic's metadata where there is a sound one.
+#[derive(Debug, Clone)]
+pub(super) struct FoundDir {
+    pub(super) topic: TopicId,
+    pub(super) partition: PartitionId,
+    pub(super) copy: Option<TopicMeta>,
+}
+
+/// Adds to `state` every topic that only the copies know; gives their metadata.
+///
+/// A topic that was deleted is not among them: its copies go first, before anything else of it.
+pub(super) fn adopt(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
+    let mut adopted: Vec<TopicMeta> = Vec::new();
+    for dir in found {
+        let Some(copy) = dir.copy.as_ref().filter(|copy| copy.id == dir.topic) else { continue };
+        if state.topics.contains_key(&copy.id) {
+            continue;
+        }
+        let highest = found.iter().filter(|other| other.topic == copy.id).map(|other| other.partition.0.saturating_add(1)).max();
+        let partitions = copy.partitions.max(highest.unwrap_or(0));
+        let meta = TopicMeta { partitions, ..copy.clone() };
+        // Where another topic has the name by now, the directory stays where it is, and is reported.
+        let applied = state.apply(Record::CreateIntent(meta.clone())).and_then(|()| state.apply(Record::CreateDone(meta.id)));
+        if applied.is_ok() {
+            adopted.push(meta);
+        }
+    }
+    adopted
+}
+
+/// Moves the numbers that must never be given out twice past all that a damaged manifest may have forgotten: epochs to the wall clock's
+/// seconds, producer ids to its microseconds. No broker starts uncleanly every second, or makes a million producers in one, for ever.
+pub(super) fn jump(state: &mut State, now: Duration) {
+    let seconds = u32::try_from(now.as_secs()).unwrap_or(LeaderEpoch::UNKNOWN.0 - 1);
+    state.epoch = LeaderEpoch(next_epoch(state.epoch).0.max(seconds));
+    let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 2);
+    state.next_producer = ProducerId(state.next_producer.0.max(micros));
+}
+
+/// The epoch after this one; the last one stays.
+pub(super) const fn next_epoch(epoch: LeaderEpoch) -> LeaderEpoch {
+    if epoch.0 < LeaderEpoch::UNKNOWN.0 - 1 { LeaderEpoch(epoch.0 + 1) } else { epoch }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::TopicSettings;
+    use hermit_proto::TopicName;
+
+    fn dir(topic: u128, partition: u32, name: &str) -> FoundDir {
+        let copy = TopicMeta {
+            id: TopicId(topic),
+            name: TopicName::new(name).unwrap(),
+            partitions: 2,
+            created_at: 0,
+            settings: TopicSettings::default(),
+        };
+        FoundDir { topic: TopicId(topic), partition: PartitionId(partition), copy: Some(copy) }
+    }
+
+    #[test]
+    fn topics_come_back_from_their_copies_but_never_two_under_one_name() {
+        let mut state = State::default();
+        let found = [dir(1, 0, "a"), dir(1, 1, "a"), dir(2, 0, "a"), dir(3, 4, "b"), FoundDir { copy: None, ..dir(4, 0, "c") }];
+        let adopted = adopt(&mut state, &found);
+        let names: Vec<_> = adopted.iter().map(|meta| (meta.id.0, meta.name.as_str(), meta.partitions)).collect();
+        assert_eq!(names, [(1, "a", 2), (3, "b", 5)]);
+        assert_eq!(adopt(&mut state, &found), []);
+    }
+
+    #[test]
+    fn a_copy_in_another_topics_directory_is_not_believed() {
+        let mut state = State::default();
+        let moved = FoundDir { topic: TopicId(9), ..dir(1, 0, "a") };
+        assert_eq!(adopt(&mut state, &[moved]), []);
+    }
+
+    #[test]
+    fn numbers_jump_forward_only() {
+        let mut state = State::begin(1, LeaderEpoch(5));
+        state.next_producer = ProducerId(7);
+        jump(&mut state, Duration::from_secs(3));
+        assert_eq!((state.epoch, state.next_producer), (LeaderEpoch(6), ProducerId(3_000_000)));
+        jump(&mut state, Duration::from_secs(100));
+        assert_eq!((state.epoch, state.next_producer), (LeaderEpoch(100), ProducerId(100_000_000)));
+        jump(&mut state, Duration::MAX);
+        jump(&mut state, Duration::MAX);
+        assert_eq!(state.epoch, LeaderEpoch(u32::MAX - 1));
+    }
+}
