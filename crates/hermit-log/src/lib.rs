@@ -18,6 +18,7 @@ mod batch;
 mod checkpoint;
 mod clock;
 mod config;
+mod dir_watch;
 pub mod disk;
 mod error;
 mod fenced;

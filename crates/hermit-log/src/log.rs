@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::checkpoint::CheckpointWriter;
 use crate::clock::{Clock, SteadyTime, SystemClock};
 use crate::config::LogConfig;
+use crate::dir_watch::DirWatch;
 use crate::disk::{DirLock, Disk, RealDisk};
 use crate::error::LogError;
 use crate::fenced::FencedRange;
@@ -117,7 +118,9 @@ pub struct Log {
 
 #[derive(Debug)]
 struct Inner {
+    /// Its disk is `watch`.
     env: LogEnv,
+    watch: Arc<DirWatch>,
     dir: PathBuf,
     identity: LogIdentity,
     segment_env: SegmentEnv,

@@ -148,7 +148,8 @@ impl Inner {
         if job.sync_dir {
             self.env.disk.sync_dir(&self.dir).map_err(|source| LogError::io("sync", &self.dir, source))?;
         }
-        Ok(())
+        // Last: another sync of the directory may have failed meanwhile, and left nothing for this one.
+        self.watch.is_sound()
     }
 
     /// Stores the waiting snapshot of producer state, once all that it tells of is flushed: what a power cut could take back must not

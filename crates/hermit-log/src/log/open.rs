@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, NobodyListens, State};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::config::LogConfig;
+use crate::dir_watch::DirWatch;
 use crate::disk::{DirLock, Disk, write_atomically};
 use crate::error::LogError;
 use crate::names;
@@ -74,6 +75,8 @@ impl Log {
         listener: Arc<dyn LogListener>,
         lock: Option<Box<dyn DirLock>>,
     ) -> Result<(Self, RecoveryReport), LogError> {
+        let watch = Arc::new(DirWatch::new(Arc::clone(&env.disk)));
+        let env = LogEnv { disk: Arc::clone(&watch) as Arc<dyn Disk>, ..env.clone() };
         let disk = &*env.disk;
         create_dir(disk, dir)?;
         let segment_env = SegmentEnv {
@@ -126,6 +129,7 @@ impl Log {
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
         let inner = Inner {
             env: env.clone(),
+            watch,
             dir: dir.to_owned(),
             identity,
             segment_env,

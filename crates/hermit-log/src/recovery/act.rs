@@ -72,6 +72,11 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
 fn drop_trimmed(opening: &Opening<'_>, facts: &mut Facts) -> Result<(), LogError> {
     let Some(start) = facts.start else { return Ok(()) };
     let trimmed = facts.segments.windows(2).take_while(|pair| matches!(pair, [_, next] if next.base <= start)).count();
+    if trimmed > 0 {
+        // The start that was read may be page cache only, and its rename not synced: with the segments gone, an older one must not come back.
+        let written = start::write(opening.disk, opening.dir, start);
+        written.map_err(|source| LogError::io("store the log start in", opening.dir, source))?;
+    }
     for segment in facts.segments.drain(..trimmed) {
         for name in [FileName::Wal(segment.base), FileName::Index(segment.base)] {
             let path = opening.dir.join(name.build());

@@ -144,7 +144,7 @@ fn a_log_that_sees_the_power_go_does_no_harm() {
             }
             let before = rig.model.promises.last().copied().unwrap();
             // The step that failed may have done anything that the whole run's step would have.
-            let sent_end = rig.model.sent.values().flatten().map(|frame| frame.next()).max().unwrap_or(0);
+            let sent_end = rig.sent_end();
             let after = Promise { start: sent_end, end: sent_end.max(before.end), ..before };
             let story = format!("{}\n", disk.trace());
             let model = rig.model.clone();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
 
 mod cuts;
+mod faults;
 mod model;
 mod rig;
 

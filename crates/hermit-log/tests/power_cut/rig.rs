@@ -13,7 +13,7 @@ use hermit_log::{
 };
 use hermit_proto::{LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicId};
 
-use crate::model::{Found, Frame, Model, split_frames};
+use crate::model::{Found, Frame, Model, Promise, split_frames};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 const KEYS: usize = 5;
@@ -48,7 +48,8 @@ impl From<LogError> for Stop {
 
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {
-        if is_power_cut(&error) { Self::PowerCut } else { panic!("the rig's own file operation failed: {error}") }
+        let path = partitions().to_owned();
+        LogError::Io { operation: "do what a broker does for", path, source: Arc::new(error) }.into()
     }
 }
 
@@ -92,6 +93,12 @@ pub(crate) struct Rig {
     pub(crate) plan: Plan,
     pub(crate) model: Model,
     pub(crate) log: Log,
+    /// The process is between two lives: the last attempt to open failed.
+    pub(crate) down: bool,
+    /// The log start that was acknowledged, where that which a restart found came from a trim that was not.
+    pub(crate) acked_start: Option<u64>,
+    /// The log start that some attempt, failed or not, would have led to.
+    pub(crate) attempted_start: u64,
     /// Tells all frames ever made apart.
     serial: u64,
 }
@@ -166,7 +173,7 @@ impl Rig {
         model.promise(0);
         let (log, _) = open(&disk, &clock, &plan.config)?;
         model.promise(disk.mutations());
-        Ok(Self { disk, clock, rng, plan, model, log, serial: 0 })
+        Ok(Self { disk, clock, rng, plan, model, log, down: false, acked_start: None, attempted_start: 0, serial: 0 })
     }
 
     /// Goes on after a crash, from what was found then.
@@ -178,6 +185,9 @@ impl Rig {
             plan: self.plan.clone(),
             model,
             log,
+            down: false,
+            acked_start: self.acked_start,
+            attempted_start: self.attempted_start,
             serial: self.serial + 1_000_000,
         }
     }
@@ -194,10 +204,7 @@ impl Rig {
             0..=8 => self.append()?,
             9..=12 => self.flush()?,
             13 => self.trim()?,
-            14 => {
-                self.log.apply_retention()?;
-                self.note_bounds();
-            }
+            14 => self.retain()?,
             15 => self.compact()?,
             16 => self.clock.advance(Duration::from_secs(self.rng.below(12) as u64)),
             17 => self.read()?,
@@ -208,9 +215,10 @@ impl Rig {
         Ok(())
     }
 
-    fn note_bounds(&mut self) {
+    /// What the log says of itself is what it has promised.
+    pub(crate) fn note_bounds(&mut self) {
         let bounds = self.log.bounds();
-        self.model.now.start = bounds.log_start.0;
+        self.model.now.start = self.acked_start.unwrap_or(bounds.log_start.0);
         self.model.now.acked_end = bounds.high_watermark.0;
         self.model.now.end = bounds.log_end.0;
     }
@@ -257,7 +265,9 @@ impl Rig {
             offset = frame.next();
             self.model.sent.entry(frame.offset).or_default().push(Arc::new(frame));
         }
-        let appended = self.log.append(&mut batch)?;
+        let appended = self.log.append(&mut batch).inspect_err(|_| {
+            assert_eq!(self.log.bounds().log_end.0, end, "a failed append leaves nothing behind");
+        })?;
         assert_eq!((appended.base_offset.0, appended.next_offset.0), (end, offset));
         for frame in split_frames(batch.as_bytes()).0 {
             self.model.frames.insert(frame.offset, Arc::new(frame));
@@ -268,20 +278,9 @@ impl Rig {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Stop> {
-        if self.rng.one_in(2) {
-            self.log.flush()?;
-        } else {
-            // As the broker's threads do; a failure is then found out from the log.
-            self.log.request_flush();
-            self.log_flusher_idle()?;
-        }
+        self.log.flush()?;
         self.note_bounds();
         assert_eq!(self.model.now.acked_end, self.model.now.end);
-        Ok(())
-    }
-
-    fn log_flusher_idle(&self) -> Result<(), Stop> {
-        self.log.flush()?;
         Ok(())
     }
 
@@ -289,10 +288,26 @@ impl Rig {
         let bounds = self.log.bounds();
         let span = usize::try_from(bounds.high_watermark.0 - bounds.log_start.0).unwrap();
         let to = bounds.log_start.0 + self.rng.below(span + 1) as u64;
+        self.attempted_start = self.attempted_start.max(to);
         self.log.trim(Offset(to))?;
-        self.note_bounds();
-        assert_eq!(self.model.now.start, to);
+        self.note_start(bounds);
+        assert_eq!(self.log.bounds().log_start.0, to);
         Ok(())
+    }
+
+    fn retain(&mut self) -> Result<(), Stop> {
+        let bounds = self.log.bounds();
+        self.attempted_start = self.attempted_start.max(bounds.high_watermark.0);
+        self.log.apply_retention()?;
+        self.note_start(bounds);
+        Ok(())
+    }
+
+    fn note_start(&mut self, before: Bounds) {
+        if self.log.bounds().log_start > before.log_start {
+            self.acked_start = None;
+        }
+        self.note_bounds();
     }
 
     fn compact(&mut self) -> Result<(), Stop> {
@@ -303,12 +318,18 @@ impl Rig {
         Ok(())
     }
 
+    /// The end of everything that was ever handed to the log.
+    pub(crate) fn sent_end(&self) -> u64 {
+        self.model.sent.values().flatten().map(|frame| frame.next()).max().unwrap_or(0)
+    }
+
     /// Reads all there is, and checks it against the model.
     pub(crate) fn read(&mut self) -> Result<(), Stop> {
         let step_bytes = self.rng.below(2000) as u64;
         let found = read_all(&self.log, step_bytes)?;
         let now = self.model.now;
-        self.model.check(&found, now, now, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
+        let after = Promise { start: found.start, ..now };
+        self.model.check(&found, now, after, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
         Ok(())
     }
 
@@ -318,6 +339,7 @@ impl Rig {
     }
 
     fn restart_clean(&mut self) -> Result<(), Stop> {
+        self.down = true;
         self.log.close()?;
         let end = self.log.bounds().log_end.0;
         self.model.now.acked_end = end;
@@ -328,6 +350,7 @@ impl Rig {
 
     /// SIGKILL: the page cache stays, and nothing in it is any safer.
     fn restart_killed(&mut self) -> Result<(), Stop> {
+        self.down = true;
         let end = self.log.bounds().log_end.0;
         self.disk.kill();
         self.reopen(end)
@@ -336,6 +359,7 @@ impl Rig {
     fn reopen(&mut self, end: u64) -> Result<(), Stop> {
         let (log, report) = open(&self.disk, &self.clock, &self.plan.config)?;
         self.log = log;
+        self.down = false;
         assert!(report.fenced.is_empty() && report.cut.is_none(), "damage after a restart without a crash: {report:?}");
         self.note_bounds();
         assert_eq!(self.model.now.end, end, "a restart without a power cut loses nothing");
