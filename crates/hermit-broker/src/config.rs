@@ -32,6 +32,9 @@ pub struct BrokerConfig {
     pub maintenance_interval: Duration,
     /// Space kept in a file, to be given back when the disk is full, so that topics can be deleted then. Default 4 MiB; 0: none.
     pub reserve_bytes: u64,
+    /// Makes ids from a seed instead of the system's randomness, for simulations that must replay. Each start on a directory needs
+    /// another seed. Default: none.
+    pub id_seed: Option<u64>,
     /// Files of all logs that are open at a time. Default 2,048. Connections need descriptors besides.
     pub max_open_files: usize,
 }
@@ -51,6 +54,7 @@ impl BrokerConfig {
             flush_threads: 2,
             maintenance_interval: Duration::from_secs(60),
             reserve_bytes: 4 << 20,
+            id_seed: None,
             max_open_files: 2048,
         }
     }

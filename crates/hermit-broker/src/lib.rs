@@ -8,6 +8,7 @@ mod config;
 mod directories;
 mod env;
 mod error;
+mod ids;
 mod layout;
 mod limits;
 mod maintenance;

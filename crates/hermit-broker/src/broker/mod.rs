@@ -17,6 +17,7 @@ pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
+use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::memory::Budget;
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     env: LogEnv,
     broker_id: u128,
     instance: u64,
+    ids: Ids,
     registry: Registry,
     offsets: RwLock<Option<Arc<Offsets>>>,
     /// All that changes topics holds this.
@@ -87,17 +89,19 @@ impl Broker {
     /// As [`Broker::open`].
     pub fn open_with(config: BrokerConfig, env: LogEnv) -> Result<Self, BrokerError> {
         config.check()?;
-        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env)?;
+        let ids = Ids::new(config.id_seed);
+        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, &ids)?;
         let registry = Registry::new();
         topics.iter().for_each(|topic| registry.insert(topic));
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
-        let instance = start::random_id()? as u64;
+        let instance = ids.next()? as u64;
         let state = manifest.state();
         let (broker_id, producers) = (state.broker_id, ProducerIds::new(state.next_producer));
         let budget = Budget::new(config.limits.max_inflight_bytes);
         let inner = Inner {
             broker_id,
             instance,
+            ids,
             registry,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),

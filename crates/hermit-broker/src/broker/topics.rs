@@ -9,7 +9,7 @@ use super::Broker;
 use crate::error::{BrokerError, Counted};
 use crate::layout;
 use crate::manifest::{Manifest, Record, write_topic_copy};
-use crate::start::{open_topic, random_id};
+use crate::start::open_topic;
 use crate::topic::{Topic, TopicMeta, TopicSettings};
 
 impl Broker {
@@ -59,7 +59,7 @@ impl Broker {
         if total.saturating_add(partitions.into()) > limit {
             return Err(BrokerError::TooMany { what: Counted::TotalPartitions, limit });
         }
-        let (id, epoch) = (TopicId(random_id()?), state.epoch);
+        let (id, epoch) = (TopicId(self.inner.ids.next()?), state.epoch);
         let meta = TopicMeta { id, name, partitions, created_at: self.inner.env.clock.now(), settings };
         manifest.append(&[Record::CreateIntent(meta.clone())])?;
         let disk = &*self.inner.env.disk;

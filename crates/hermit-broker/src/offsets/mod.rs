@@ -123,7 +123,9 @@ impl Offsets {
     /// Takes back all positions of a topic that was deleted. Those that cannot be taken back now mean nothing: no other topic will
     /// have that id.
     pub(crate) fn forget_topic(&self, topic: TopicId) {
-        let keys: Vec<_> = self.positions.lock().keys().filter(|key| key.topic == topic).cloned().collect();
+        let mut keys: Vec<_> = self.positions.lock().keys().filter(|key| key.topic == topic).cloned().collect();
+        // What is written does not depend on the order of a hash map, so that simulations replay.
+        keys.sort_by_cached_key(PositionKey::encode);
         for keys in keys.chunks(FORGET_BATCH) {
             let entries: Vec<_> = keys.iter().map(|key| (key.clone(), None)).collect();
             if let Err(error) = self.write(&entries) {

@@ -22,6 +22,7 @@ use self::clean::LastStop;
 use self::rebuild::FoundDir;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
+use crate::ids::Ids;
 use crate::layout;
 use crate::manifest::{self, Damage, Facts, Manifest, Record, Stage, State};
 use crate::reserve::Reserve;
@@ -38,7 +39,7 @@ pub(crate) struct Started {
 }
 
 /// Opens a data directory, which is locked first.
-pub(crate) fn start(config: &BrokerConfig, env: &LogEnv) -> Result<Started, BrokerError> {
+pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<Started, BrokerError> {
     let (disk, dir) = (&*env.disk, config.data_dir.as_path());
     let io = |operation, path: &Path, error| BrokerError::io(operation, path, error);
     let fresh_dir = !disk.exists(dir).map_err(|error| io("look for", dir, error))?;
@@ -57,10 +58,11 @@ pub(crate) fn start(config: &BrokerConfig, env: &LogEnv) -> Result<Started, Brok
     let reserve = Reserve::new(Arc::clone(&env.disk), dir, config.reserve_bytes);
     disk.create_dir_all(&layout::partitions_dir(dir)).map_err(|error| io("create", &layout::partitions_dir(dir), error))?;
     let mut report = OpenReport { clean: stop == LastStop::Clean, ..OpenReport::default() };
-    let mut manifest = open_manifest(env, dir, bytes, facts, &known, &mut report, &reserve)?;
+    let mut manifest = open_manifest(env, dir, ids, bytes, facts, &known, &mut report, &reserve)?;
     report.leader_epoch = manifest.state().epoch;
-    finish_interrupted(disk, dir, &mut manifest, &reserve, &mut report);
+    // Before what was deleted is forgotten.
     report.unknown = unknown_dirs(manifest.state(), &known);
+    finish_interrupted(disk, dir, &mut manifest, &reserve, &mut report);
     let OpenPartitions { topics, reports } = partitions::open_all(config, env, manifest.state(), report.clean);
     report.partitions = reports;
     reserve.refill();
@@ -100,6 +102,7 @@ fn facts(dir: &Path, bytes: Option<&[u8]>, stop: LastStop, has_partitions: bool)
 fn open_manifest(
     env: &LogEnv,
     dir: &Path,
+    ids: &Ids,
     bytes: Option<Vec<u8>>,
     facts: Option<Facts>,
     known: &[FoundDir],
@@ -110,7 +113,7 @@ fn open_manifest(
     let io = |operation, error| BrokerError::io(operation, &path, error);
     let Some(facts) = facts else {
         report.clean = true;
-        let state = State::begin(random_id()?, LeaderEpoch(1));
+        let state = State::begin(ids.next()?, LeaderEpoch(1));
         return Manifest::create(Arc::clone(&env.disk), dir, state).map_err(|error| io("create", error));
     };
     let Facts { mut state, good_bytes, damage } = facts;
@@ -127,7 +130,7 @@ fn open_manifest(
     let kept = bytes.as_deref().filter(|bytes| !bytes.is_empty()).map(|bytes| manifest::keep_aside(&*env.disk, dir, bytes));
     let kept = kept.transpose().map_err(|error| io("keep a copy of", error))?;
     if state.broker_id == 0 {
-        state.broker_id = random_id()?;
+        state.broker_id = ids.next()?;
     }
     let copies: Vec<_> = known.iter().map(|found| read_copy(&*env.disk, dir, &state, found)).collect();
     let adopted = rebuild::adopt(&mut state, &copies);
@@ -198,11 +201,4 @@ fn remove_leftovers(disk: &dyn Disk, dir: &Path) {
             tracing::warn!(file = %entry.name.to_string_lossy(), %error, "a leftover cannot be removed");
         }
     }
-}
-
-/// 128 random bits, never 0.
-pub(crate) fn random_id() -> Result<u128, BrokerError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| BrokerError::Random(error.to_string()))?;
-    Ok(u128::from_be_bytes(bytes).max(1))
 }
