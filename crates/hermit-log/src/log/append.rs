@@ -241,7 +241,11 @@ impl Inner {
         // The index is derived: without its file the entries stay in memory.
         drop(disk.open(&self.dir.join(FileName::Index(base).build()), Open::CreateOrTruncate));
         let segment = Arc::new(Segment::active(&self.segment_env, &self.dir, base, ActiveIndex::default()));
-        let file = segment.wal.get_pinned().map_err(|source| LogError::io("open", &wal, source))?;
+        let file = segment.wal.get_pinned().map_err(|source| {
+            // The active segment may go on past this base: a start that finds this file all the same knows it by its being empty.
+            drop(disk.remove_file(&wal));
+            LogError::io("open", &wal, source)
+        })?;
         if let Some(sealed) = state.active.take() {
             sealed.segment.seal(Sealed { end: base, len_bytes: sealed.position, last_append_time: state.last_append_time });
             if let Some(file) = sealed.file {

@@ -38,6 +38,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     drop_trimmed(opening, &mut facts)?;
     let mut report = RecoveryReport { damaged_state: std::mem::take(&mut facts.damaged_state), ..RecoveryReport::default() };
     let mut parts = read_parts(opening, &facts, &mut report)?;
+    drop_left_over(opening, &mut facts, &mut parts);
     let first_unflushed = first_unflushed(opening, &facts);
     let floor = known_flushed(&facts);
 
@@ -108,7 +109,8 @@ fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport)
     let first_unflushed = first_unflushed(opening, facts);
     let mut parts = Vec::with_capacity(facts.segments.len());
     for (i, segment) in facts.segments.iter().enumerate() {
-        let next_base = facts.segments.get(i + 1).map(|next| next.base);
+        // An empty file does not end the one before it: see `drop_left_over`.
+        let next_base = facts.segments.iter().skip(i + 1).find(|next| next.wal_bytes > 0).map(|next| next.base);
         if i < first_unflushed
             && let Some(part) = trust_part(opening, segment, next_base)
         {
@@ -123,6 +125,24 @@ fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport)
         parts.push(part);
     }
     Ok(parts)
+}
+
+/// An empty file before the end of the segment that it follows was left by a roll that failed: that segment went on instead.
+fn drop_left_over(opening: &Opening<'_>, facts: &mut Facts, parts: &mut Vec<Part>) {
+    let mut end = Offset::ZERO;
+    let mut left_over = Vec::new();
+    for part in parts.iter() {
+        if part.wal_bytes == 0 && part.base < end {
+            left_over.push(part.base);
+        }
+        end = end.max(part.end);
+    }
+    parts.retain(|part| !left_over.contains(&part.base));
+    facts.segments.retain(|segment| !left_over.contains(&segment.base));
+    for base in left_over {
+        // Met again at the next start where this fails.
+        drop(opening.disk.remove_file(&opening.dir.join(FileName::Wal(base).build())));
+    }
 }
 
 /// All damage in log order, with missing bytes as damage of no size.
