@@ -91,6 +91,13 @@ impl Partition {
         Ok(self.log()?.bounds())
     }
 
+    /// How many tasks wait for it to move, for tests of what is left behind.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.progress.waiters()
+    }
+
     /// What keeps it from taking writes, or from being read, if anything does.
     #[must_use]
     pub fn trouble(&self) -> Option<BrokerError> {

@@ -110,7 +110,6 @@ impl Progress {
     }
 
     /// How many wait.
-    #[cfg(test)]
     pub(crate) fn waiters(&self) -> usize {
         self.state.lock().waiters.len()
     }

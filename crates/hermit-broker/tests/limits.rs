@@ -1,0 +1,203 @@
+//! What clients may cost: memory follows what was received, time is bounded, and who goes away leaves nothing behind.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::time::Duration;
+
+use hermit_broker::TopicConfig;
+use hermit_proto::session::{HeartbeatRequest, HelloRequest, Operation, Status};
+use hermit_proto::{CorrelationId, Header, ProducedFrame, magic};
+use support::v2::Session;
+use support::{Server, config, eventually, v1, within};
+use tokio::io::AsyncWriteExt;
+
+#[tokio::test]
+async fn announced_bytes_cost_nothing_until_they_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let announced = Header { magic: 1, timestamp: 0, offset: 0, key_size: 0, payload_size: (50 << 20) - 1, record_count: 1 };
+    let mut stalled = Vec::new();
+    for number in 0..200 {
+        let mut stream = v1::producer(&server, "t").await;
+        stream.write_all(&announced.encode()).await.unwrap();
+        stream.write_all(&[number; 1000]).await.unwrap();
+        stalled.push(stream);
+    }
+    eventually("all was read", || server.broker.inflight_bytes() == 200 * 1029).await;
+    drop(stalled);
+    eventually("all was given back", || server.broker.inflight_bytes() == 0 && server.broker.connections() == 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_budget_stops_reading_and_frames_that_do_not_come_are_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.max_frame_bytes = 100_000;
+    config.limits.max_request_bytes = 110_000;
+    config.limits.max_inflight_bytes = 200_000;
+    config.limits.frame_timeout = Duration::from_millis(300);
+    let server = Server::with(config).await;
+    let frame = v1::frame(1, b"", &[1; 90_000], 1);
+    let mut stalled = Vec::new();
+    for _ in 0..5 {
+        let mut stream = v1::producer(&server, "t").await;
+        stream.write_all(&frame[..80_000]).await.unwrap();
+        stalled.push(stream);
+    }
+    eventually("the budget is used up", || server.broker.inflight_bytes() >= 200_000).await;
+    // A read may go beyond, but not many.
+    assert!(server.broker.inflight_bytes() < 400_000);
+    for mut stream in stalled {
+        assert!(v1::is_closed(&mut stream).await);
+    }
+    eventually("all was given back", || server.broker.inflight_bytes() == 0).await;
+    let mut producer = v1::producer(&server, "t").await;
+    producer.write_all(&frame).await.unwrap();
+    assert_eq!(v1::answer(&mut producer).await.0, 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_whole_handshake_has_one_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.handshake_timeout = Duration::from_millis(300);
+    let server = Server::with(config).await;
+    let mut hello = bytes::BytesMut::new();
+    hermit_proto::session::Request::encode(&HelloRequest::new("slow"), CorrelationId(1), &mut hello).unwrap();
+    for bytes in [&b""[..], b"\x01\xFFaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &hello[..hello.len() - 1]] {
+        let began = tokio::time::Instant::now();
+        let mut stream = server.connect().await;
+        // A byte now and then does not help.
+        for byte in bytes {
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let mut rest = Vec::new();
+        let _closed = within(tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest)).await;
+        assert!(began.elapsed() < Duration::from_secs(5));
+    }
+    eventually("all are gone", || server.broker.connections() == 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_told_and_others_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.max_connections = 3;
+    let server = Server::with(config).await;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(Session::open(&server).await);
+    }
+    let mut fourth = Session::raw(&server).await;
+    let unit = fourth.read_unit().await.unwrap();
+    assert_eq!((unit.correlation(), unit.header().record_count), (CorrelationId(0), Status::TooManyConnections.code()));
+    assert!(fourth.read_unit().await.is_none());
+    for session in &mut sessions {
+        session.call(&HeartbeatRequest).await.unwrap();
+    }
+    drop(sessions);
+    eventually("there is room", || server.broker.connections() == 0).await;
+    Session::open(&server).await.call(&HeartbeatRequest).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn dropped_idle_subscribers_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut admin = Session::open(&server).await;
+    let topic = admin.create("idle", 1, TopicConfig::default()).await.unwrap();
+    eventually("the creation is over", || server.broker.connections() == 1).await;
+    let handles = server.broker.handles();
+    for _ in 0..20 {
+        let mut waiting = Vec::new();
+        for _ in 0..25 {
+            let mut session = Session::open(&server).await;
+            session.subscribe(topic, 0, 1 << 20).await.unwrap();
+            let consumer = v1::consumer(&server, "g", "idle").await;
+            waiting.push((session, consumer, v1::consumer(&server, "g", "nowhere").await));
+        }
+        eventually("all are waiting", || server.broker.connections() == 76).await;
+        drop(waiting);
+        eventually("all are gone", || server.broker.connections() == 1).await;
+    }
+    let partition = server.broker.partition(topic, hermit_proto::PartitionId(0)).unwrap();
+    assert_eq!(partition.waiters(), 0);
+    eventually("no handle is left", || server.broker.handles() == handles).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_large_is_passed_over_and_the_session_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.max_frame_bytes = 10_000;
+    config.limits.max_request_bytes = 20_000;
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let produce = Operation::Produce.number();
+    let header =
+        Header { magic: magic::REQUEST, timestamp: 0, offset: 99, key_size: 21, payload_size: 3_000_000, record_count: produce };
+    session.send(&header.encode()).await;
+    session.send(&vec![0; 3_000_021]).await;
+    let unit = session.read_unit().await.unwrap();
+    assert_eq!((unit.correlation(), unit.header().record_count), (CorrelationId(99), Status::TooLarge.code()));
+    session.call(&HeartbeatRequest).await.unwrap();
+    let monster = Header {
+        magic: magic::REQUEST,
+        timestamp: 0,
+        offset: 100,
+        key_size: u32::MAX,
+        payload_size: u32::MAX,
+        record_count: produce,
+    };
+    session.send(&monster.encode()).await;
+    assert_eq!(session.read_unit().await.unwrap().header().record_count, Status::TooLarge.code());
+    assert!(server.broker.inflight_bytes() < 100_000);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn subscriptions_of_a_session_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.max_subscriptions = 2;
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    for _ in 0..2 {
+        session.subscribe(topic, 0, 1).await.unwrap();
+    }
+    let error = session.subscribe(topic, 0, 1).await.unwrap_err();
+    assert_eq!((error.status, error.details), (Status::TooManySubscriptions, vec![2]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_session_is_closed_and_one_that_does_not_read_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.heartbeat_interval = Duration::from_millis(100);
+    config.limits.write_timeout = Duration::from_millis(500);
+    let server = Server::with(config).await;
+    let mut silent = Session::open(&server).await;
+    assert!(silent.read_unit().await.is_none());
+
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    for _ in 0..40 {
+        session.produce(topic, 0, &ProducedFrame::message(1, None, &[7; 1 << 20]).to_vec().unwrap()).await.unwrap();
+    }
+    // Forty MiB do not fit the sockets' buffers.
+    session.subscribe(topic, 0, u64::MAX).await.unwrap();
+    eventually("the broker gave it up", || server.broker.connections() == 0).await;
+    drop(session);
+    server.stop().await;
+}
