@@ -14,6 +14,10 @@ use crate::error::{Error, Result};
 /// The broker recognises the last five batches of a producer in each partition.
 const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 
+/// Half of the 24 h for which the broker remembers an idle producer. Once it has forgotten one, a batch with sequence 0 that comes
+/// again looks like the first of a new life.
+const MAX_DELIVERY_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
+
 /// Where records go that have neither a key nor a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keyless {
@@ -109,7 +113,7 @@ impl ProducerBuilder {
         self
     }
 
-    /// How long a record may take to be stored, retries included, before it fails. Default 2 min.
+    /// How long a record may take to be stored, retries included, before it fails. Default 2 min, at most 12 h.
     #[must_use]
     pub const fn delivery_timeout(mut self, timeout: Duration) -> Self {
         self.delivery_timeout = timeout;
@@ -156,8 +160,11 @@ impl ProducerBuilder {
         if self.max_buffered_bytes > Semaphore::MAX_PERMITS.min(u32::MAX as usize) {
             return problem("max_buffered_bytes", "must be below 4 GiB");
         }
-        if self.delivery_timeout.is_zero() {
-            return problem("delivery_timeout", "must be longer than 0");
+        if self.delivery_timeout.is_zero() || self.delivery_timeout > MAX_DELIVERY_TIMEOUT {
+            return problem(
+                "delivery_timeout",
+                "must be longer than 0, and 12 h at most: the broker forgets idle producers after 24 h",
+            );
         }
         Ok(())
     }

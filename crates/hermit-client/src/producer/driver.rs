@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hermit_proto::session::{Acks, InitProducerIdRequest, Operation, ProduceResponse, ProduceTarget, Response, Status};
-use hermit_proto::{CorrelationId, Unit};
+use hermit_proto::{CorrelationId, PartitionId, TopicId, Unit};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
 use super::delivery::Delivery;
 use super::lane::{Finished, Identity, Lane, LaneConfig, Outcome, Promise, Token};
-use super::slot::{Left, Slot, SlotClosed};
+use super::slot::{Left, Slot};
 use crate::conn::{Link, LinkState, ProduceAnswer, ProduceOutcome, Retry, Session};
 use crate::error::{Error, ProtocolFault, RecordFault, Result};
 
@@ -65,6 +65,8 @@ pub(super) struct Driver {
     /// Streams to look at before waiting again.
     touched: BTreeSet<usize>,
     timers: BTreeSet<(Instant, usize)>,
+    /// Identities that partitions of topics that were gone had last.
+    spent: HashMap<(TopicId, PartitionId), Identity>,
     requests: HashMap<Token, Request>,
     /// In the order of sending; those that are answered are dropped when they come to the front.
     sent: VecDeque<(Instant, Token)>,
@@ -99,6 +101,7 @@ impl Driver {
             streams: HashMap::new(),
             touched: BTreeSet::new(),
             timers: BTreeSet::new(),
+            spent: HashMap::new(),
             requests: HashMap::new(),
             sent: VecDeque::new(),
             closing: false,
@@ -151,8 +154,10 @@ impl Driver {
         match command {
             Command::Ready(slot) => {
                 let number = slot.number;
-                let lane = || Lane::new(self.lane_config);
-                self.streams.entry(number).or_insert_with(|| Stream { lane: lane(), slot, open_since: None, timer: None });
+                if !self.streams.contains_key(&number) {
+                    let lane = self.new_lane(&slot);
+                    self.streams.insert(number, Stream { lane, slot, open_since: None, timer: None });
+                }
                 self.touched.insert(number);
             }
             Command::Urge => self.touch_all(),
@@ -171,12 +176,21 @@ impl Driver {
                 let numbers: Vec<_> = self.streams.keys().copied().collect();
                 for number in numbers {
                     if let Some(stream) = self.streams.get(&number) {
-                        stream.slot.close(SlotClosed::Producer);
+                        stream.slot.close();
                     }
                     self.gather(number, |_begun| true);
                 }
             }
         }
+    }
+
+    /// A lane to a partition that had one before must not begin its sequences again under the same identity.
+    fn new_lane(&self, slot: &Slot) -> Lane {
+        let mut lane = Lane::new(self.lane_config);
+        let same = |stream: &&Stream| stream.slot.topic == slot.topic && stream.slot.partition == slot.partition;
+        let living = self.streams.values().find(same).and_then(|stream| stream.lane.identity());
+        lane.spend(living.or_else(|| self.spent.get(&(slot.topic, slot.partition)).copied()));
+        lane
     }
 
     fn touch_all(&mut self) {
@@ -239,7 +253,7 @@ impl Driver {
             if let Outcome::Refused(error) = &outcome
                 && matches!(error.status(), Some(Status::UnknownTopic | Status::UnknownPartition))
             {
-                stream.slot.close(SlotClosed::Topic);
+                stream.slot.mark_gone();
             }
             let finished = stream.lane.answered(token, outcome, Instant::now());
             self.touched.insert(request.stream);
@@ -365,16 +379,21 @@ impl Driver {
         self.closing || begun + linger <= now || self.shared.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// The topic is gone, and so is the last that was meant for it.
+    fn retire(&mut self, number: usize) {
+        let Some(stream) = self.streams.remove(&number) else { return };
+        if let Some(timer) = stream.timer {
+            self.timers.remove(&(timer, number));
+        }
+        if let Some(identity) = stream.lane.identity() {
+            self.spent.insert((stream.slot.topic, stream.slot.partition), identity);
+        }
+    }
+
     fn set_timer(&mut self, number: usize) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
-        if stream.lane.is_empty() && stream.open_since.is_none() && stream.slot.is_closed() {
-            // The topic is gone, and so is the last that was meant for it.
-            let timer = stream.timer;
-            self.streams.remove(&number);
-            if let Some(timer) = timer {
-                self.timers.remove(&(timer, number));
-            }
-            return;
+        if stream.lane.is_empty() && stream.open_since.is_none() && stream.slot.is_gone() {
+            return self.retire(number);
         }
         let linger = stream.open_since.filter(|_| stream.lane.wants_more()).map(|begun| begun + stream.slot.linger());
         let due = [linger, stream.lane.next_wake()].into_iter().flatten().min();

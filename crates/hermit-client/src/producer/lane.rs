@@ -124,6 +124,15 @@ impl Lane {
         }
     }
 
+    /// The identity whose sequences in this partition are used up already.
+    pub(super) const fn spend(&mut self, identity: Option<Identity>) {
+        self.spent = identity;
+    }
+
+    pub(super) const fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
     pub(super) fn enqueue(&mut self, batch: Batch) {
         self.queue.push_back(Entry { batch, sequence: None, state: EntryState::Queued, doubtful: false });
     }
@@ -134,7 +143,9 @@ impl Lane {
 
     /// Whether all that is queued is in flight, and more could be.
     pub(super) fn wants_more(&self) -> bool {
-        self.phase == Phase::Sending && self.queue.len() == self.in_flight && self.in_flight < self.config.max_in_flight
+        !matches!(self.phase, Phase::Draining { .. })
+            && self.queue.len() == self.in_flight
+            && self.in_flight < self.config.max_in_flight
     }
 
     pub(super) fn batches(&self) -> impl Iterator<Item = &Batch> {
@@ -268,12 +279,12 @@ impl Lane {
         }
     }
 
-    /// A producer's sequences have no gaps: what lies before the one expected next was stored, even where the broker does
-    /// not remember any more at which offset. Details of the refusal: sequence expected, sequence found.
+    /// A producer's sequences have no gaps: what is in doubt and lies before the one expected next was stored, even where the
+    /// broker does not remember any more at which offset. Details of the refusal: sequence expected, sequence found.
     fn stored_before(&mut self, at: usize, error: &Error, finished: &mut Vec<Finished>) -> bool {
         let Error::Refused { source, .. } = error else { return false };
         let expected = source.details.first().and_then(|expected| i32::try_from(*expected).ok());
-        let Some(entry) = self.queue.get_mut(at) else { return false };
+        let Some(entry) = self.queue.get_mut(at).filter(|entry| entry.doubtful) else { return false };
         let (Some(expected), Some(first)) = (expected, entry.sequence) else { return false };
         let ahead = expected.wrapping_sub(first.0).cast_unsigned() & i32::MAX.cast_unsigned();
         // The upper half of the circle lies behind.

@@ -1,1 +1,460 @@
+use super::*;
+use crate::error::Result;
+use crate::producer::batch::OpenBatch;
+use crate::producer::delivery::BatchResult;
+use crate::producer::record::ProducerRecord;
+use hermit_proto::session::{Operation, WireError};
+use hermit_proto::{Codec, PartitionId};
 
+const TIMEOUT: Duration = Duration::from_secs(60);
+const FIRST: Identity = Identity { id: ProducerId(7), epoch: ProducerEpoch(0) };
+const SECOND: Identity = Identity { id: ProducerId(8), epoch: ProducerEpoch(0) };
+
+struct Harness {
+    lane: Lane,
+    now: Instant,
+    session: u64,
+    next: u64,
+    finished: Vec<(usize, Result<Option<Offset>>)>,
+}
+
+/// Batches are told apart by their number of records: 1, 2, 3, …
+impl Harness {
+    fn new(promise: Promise) -> Self {
+        let backoff = BackoffConfig { min: Duration::from_millis(100), max: Duration::from_millis(400) };
+        let config = LaneConfig { promise, max_in_flight: 5, delivery_timeout: TIMEOUT, backoff };
+        let mut lane = Lane::new(config);
+        lane.enqueue(batch(1, Instant::now() + TIMEOUT, false));
+        let offered = lane.offer_identity(FIRST);
+        assert_eq!(offered, promise == Promise::Idempotent);
+        Self { lane, now: Instant::now(), session: 1, next: 1, finished: Vec::new() }
+    }
+
+    fn enqueue(&mut self, sizes: impl IntoIterator<Item = usize>) {
+        for size in sizes {
+            self.lane.enqueue(batch(size, self.now + TIMEOUT, false));
+        }
+    }
+
+    /// Sends all that may be sent: size, sequence and token of each.
+    fn send(&mut self) -> Vec<(u32, Option<i32>, Token)> {
+        let mut sent = Vec::new();
+        while let Some((batch, stamp)) = self.lane.next_to_send(self.now) {
+            let entry = (batch.record_count(), stamp.map(|stamp| stamp.first_sequence.0));
+            let token = Token { session: self.session, correlation: CorrelationId(self.next) };
+            self.next += 1;
+            self.lane.sent(token);
+            sent.push((entry.0, entry.1, token));
+        }
+        sent
+    }
+
+    fn sizes(&mut self) -> Vec<(u32, Option<i32>)> {
+        self.send().into_iter().map(|(size, sequence, _)| (size, sequence)).collect()
+    }
+
+    fn answer(&mut self, token: Token, outcome: Outcome) {
+        let finished = self.lane.answered(token, outcome, self.now);
+        self.note(finished);
+    }
+
+    fn note(&mut self, finished: Vec<Finished>) {
+        self.finished.extend(finished.into_iter().map(|done| (done.batch.record_count() as usize, done.outcome)));
+    }
+
+    fn results(&mut self) -> Vec<(usize, Result<Option<Offset>>)> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let expired = self.lane.expire(self.now);
+        self.note(expired);
+    }
+}
+
+fn batch(size: usize, deadline: Instant, singles: bool) -> Batch {
+    let result = BatchResult::new("t".into(), PartitionId(0));
+    let mut open = if singles { OpenBatch::singles(deadline, result) } else { OpenBatch::set(0, deadline, result) };
+    for _ in 0..size {
+        drop(open.append(&ProducerRecord::new("v").key("k"), 0, 1).unwrap());
+    }
+    open.seal(Codec::None, deadline)
+}
+
+fn refused(status: Status) -> Outcome {
+    Outcome::Refused(Error::refused(Operation::Produce, WireError::new(status, "no")))
+}
+
+fn out_of_order(expected: u64, found: u64) -> Outcome {
+    Outcome::Refused(Error::refused(
+        Operation::Produce,
+        WireError::new(Status::OutOfOrderSequence, "no").detail(expected).detail(found),
+    ))
+}
+
+fn lost() -> Outcome {
+    Outcome::Lost(Error::ConnectionLost { server: "s".into(), source: Arc::new(std::io::ErrorKind::ConnectionReset.into()) })
+}
+
+fn stored(base: u64) -> Outcome {
+    Outcome::Stored { base: Some(Offset(base)) }
+}
+
+#[test]
+fn batches_are_pipelined_in_order_and_no_more_than_the_broker_recognises() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue(2..=7);
+    let sent = lane.send();
+    let expected = [(1, Some(0)), (2, Some(1)), (3, Some(3)), (4, Some(6)), (5, Some(10))];
+    assert_eq!(sent.iter().map(|(size, sequence, _)| (*size, *sequence)).collect::<Vec<_>>(), expected);
+    lane.answer(sent[0].2, stored(40));
+    assert_eq!(lane.sizes(), [(6, Some(15))]);
+    assert!(matches!(lane.results()[..], [(1, Ok(Some(Offset(40))))]));
+    assert!(!lane.lane.wants_more());
+}
+
+#[test]
+fn after_a_lost_connection_all_is_sent_again_under_the_same_sequences_before_anything_new() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue(2..=3);
+    let sent = lane.send();
+    lane.answer(sent[0].2, stored(0));
+    lane.answer(sent[1].2, lost());
+    lane.answer(sent[2].2, lost());
+    lane.enqueue([4]);
+    lane.session = 2;
+    let again = lane.send();
+    assert_eq!(again.iter().map(|sent| (sent.0, sent.1)).collect::<Vec<_>>(), [(2, Some(1)), (3, Some(3)), (4, Some(6))]);
+    // An answer of the old session is nobody's.
+    lane.answer(sent[1].2, stored(99));
+    assert_eq!(lane.results().len(), 1);
+    for (token, base) in again.iter().map(|sent| sent.2).zip([1, 3, 6]) {
+        lane.answer(token, stored(base));
+    }
+    assert!(lane.results().iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(lane.lane.is_empty());
+}
+
+#[test]
+fn a_full_disk_holds_the_order() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue(2..=3);
+    let sent = lane.send();
+    lane.answer(sent[0].2, refused(Status::DiskFull));
+    assert!(lane.send().is_empty(), "nothing before the others are answered");
+    // There is room again, but the first is missing.
+    lane.answer(sent[1].2, out_of_order(0, 1));
+    lane.answer(sent[2].2, out_of_order(0, 3));
+    assert!(lane.send().is_empty(), "not at once");
+    assert!(lane.lane.next_wake().unwrap() > lane.now);
+    lane.pass(Duration::from_millis(100));
+    assert_eq!(lane.sizes(), [(1, Some(0)), (2, Some(1)), (3, Some(3))]);
+    assert!(lane.results().is_empty());
+}
+
+#[test]
+fn refusals_back_off_longer_each_time_up_to_the_bound() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    for most in [100, 200, 400, 400] {
+        let sent = lane.send();
+        assert_eq!(sent.len(), 1);
+        lane.answer(sent[0].2, refused(Status::Throttled));
+        let wait = lane.lane.next_wake().unwrap() - lane.now;
+        assert!(wait <= Duration::from_millis(most) && wait >= Duration::from_millis(most / 2), "{wait:?} of {most}");
+        lane.pass(wait);
+    }
+}
+
+#[test]
+fn a_fatal_refusal_fails_that_batch_alone_and_the_rest_begins_under_a_new_id() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue(2..=3);
+    let sent = lane.send();
+    lane.answer(sent[0].2, refused(Status::TooLarge));
+    lane.answer(sent[1].2, out_of_order(0, 1));
+    lane.answer(sent[2].2, out_of_order(0, 3));
+    let results = lane.results();
+    assert!(matches!(&results[..], [(1, Err(error))] if error.status() == Some(Status::TooLarge)), "{results:?}");
+    lane.pass(Duration::from_millis(100));
+    assert!(lane.send().is_empty());
+    assert!(lane.lane.wants_identity());
+    assert!(!lane.lane.offer_identity(FIRST), "its sequences have a gap");
+    assert!(lane.lane.offer_identity(SECOND));
+    assert_eq!(lane.sizes(), [(2, Some(0)), (3, Some(2))]);
+}
+
+#[test]
+fn a_forgotten_producer_recovers_where_that_cannot_double() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue([2]);
+    let sent = lane.send();
+    lane.answer(sent[0].2, refused(Status::UnknownProducer));
+    lane.answer(sent[1].2, refused(Status::UnknownProducer));
+    assert!(lane.results().is_empty(), "both were refused for certain");
+    lane.pass(Duration::from_millis(100));
+    assert!(lane.lane.offer_identity(SECOND));
+    assert_eq!(lane.sizes(), [(1, Some(0)), (2, Some(1))]);
+}
+
+#[test]
+fn a_forgotten_producer_is_reported_where_it_could_double() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue([2]);
+    let sent = lane.send();
+    lane.answer(sent[0].2, lost());
+    lane.answer(sent[1].2, lost());
+    let again = lane.send();
+    lane.answer(again[0].2, refused(Status::UnknownProducer));
+    lane.answer(again[1].2, refused(Status::UnknownProducer));
+    let results = lane.results();
+    assert_eq!(results.len(), 2);
+    for (_, outcome) in results {
+        assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
+    }
+    lane.enqueue([3]);
+    lane.pass(Duration::from_millis(100));
+    assert!(lane.lane.offer_identity(SECOND));
+    assert_eq!(lane.sizes(), [(3, Some(0))]);
+}
+
+#[test]
+fn what_lies_before_the_expected_sequence_is_stored() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    let sent = lane.send();
+    lane.answer(sent[0].2, lost());
+    let again = lane.send();
+    lane.answer(again[0].2, out_of_order(1, 0));
+    assert!(matches!(lane.results()[..], [(1, Ok(None))]));
+    // Across the wrap of sequences.
+    lane.lane.next_sequence = Sequence(i32::MAX);
+    lane.enqueue([2]);
+    let sent = lane.send();
+    assert_eq!(sent[0].1, Some(i32::MAX));
+    lane.answer(sent[0].2, lost());
+    let sent = lane.send();
+    lane.answer(sent[0].2, out_of_order(1, u64::from(i32::MAX.cast_unsigned())));
+    assert!(matches!(lane.results()[..], [(2, Ok(None))]));
+}
+
+#[test]
+fn what_is_not_in_doubt_is_not_taken_for_stored() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    let sent = lane.send();
+    lane.answer(sent[0].2, out_of_order(9, 0));
+    assert!(lane.results().is_empty());
+    lane.pass(Duration::from_millis(100));
+    assert!(lane.lane.offer_identity(SECOND));
+    assert_eq!(lane.sizes(), [(1, Some(0))]);
+}
+
+#[test]
+fn what_comes_during_a_back_off_is_taken_and_sent_after_it() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    let sent = lane.send();
+    lane.answer(sent[0].2, refused(Status::ReadOnly));
+    lane.results();
+    assert!(lane.lane.wants_more(), "nothing else would wake it");
+    lane.enqueue([2]);
+    assert!(lane.lane.offer_identity(SECOND));
+    assert!(lane.send().is_empty());
+    let wake = lane.lane.next_wake().unwrap();
+    lane.pass(wake - lane.now);
+    assert_eq!(lane.sizes(), [(2, Some(0))]);
+}
+
+#[test]
+fn single_frames_go_on_behind_those_that_are_stored() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    let sent = lane.send();
+    lane.answer(sent[0].2, stored(0));
+    lane.results();
+    lane.lane.enqueue(batch(10, lane.now + TIMEOUT, true));
+    let sent = lane.send();
+    assert_eq!((sent[0].0, sent[0].1), (10, Some(1)));
+    lane.answer(sent[0].2, lost());
+    let again = lane.send();
+    lane.answer(again[0].2, out_of_order(8, 1));
+    lane.pass(Duration::from_millis(100));
+    let rest = lane.send();
+    assert_eq!((rest[0].0, rest[0].1), (3, Some(8)));
+    lane.answer(rest[0].2, stored(50));
+    // The offsets of the first seven are not known, so none are told.
+    assert!(matches!(lane.results()[..], [(3, Ok(_))]));
+}
+
+#[test]
+fn an_answer_of_read_only_leaves_the_outcome_open() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    let sent = lane.send();
+    lane.answer(sent[0].2, refused(Status::ReadOnly));
+    let results = lane.results();
+    assert!(matches!(&results[..], [(1, Err(Error::OutcomeUnknown { .. }))]), "{results:?}");
+}
+
+#[test]
+fn the_delivery_timeout_names_what_stood_in_the_way() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.lane.note(&Error::NoGroup);
+    lane.pass(TIMEOUT + Duration::from_secs(1));
+    let results = lane.results();
+    assert!(matches!(&results[..], [(1, Err(Error::DeliveryTimeout { source: Some(_), .. }))]), "{results:?}");
+    assert!(lane.lane.is_empty());
+}
+
+#[test]
+fn a_batch_in_doubt_does_not_time_out_as_if_it_were_not_stored() {
+    for promise in [Promise::Idempotent, Promise::AtLeastOnce] {
+        let mut lane = Harness::new(promise);
+        let sent = lane.send();
+        lane.pass(TIMEOUT + Duration::from_secs(1));
+        assert!(lane.results().is_empty(), "in flight: the request timeout decides");
+        lane.answer(sent[0].2, lost());
+        lane.pass(Duration::ZERO);
+        let results = lane.results();
+        assert!(matches!(&results[..], [(1, Err(Error::OutcomeUnknown { .. }))]), "{results:?}");
+    }
+}
+
+#[test]
+fn what_asks_for_no_answer_is_not_sent_twice() {
+    let mut lane = Harness::new(Promise::AtMostOnce);
+    lane.enqueue([2]);
+    let sent = lane.send();
+    assert_eq!((sent[0].1, sent[1].1), (None, None));
+    lane.answer(sent[0].2, Outcome::Stored { base: None });
+    lane.answer(sent[1].2, lost());
+    assert!(matches!(&lane.results()[..], [(1, Ok(None)), (2, Err(Error::ConnectionLost { .. }))]));
+    assert!(lane.send().is_empty());
+}
+
+#[test]
+fn abandoning_tells_of_everything() {
+    for promise in Promise::ALL {
+        let mut lane = Harness::new(promise);
+        lane.enqueue([2, 3]);
+        lane.send();
+        lane.enqueue([4]);
+        let finished = lane.lane.abandon(&Error::Closed { what: "client" });
+        assert_eq!(finished.len(), 4);
+        assert!(lane.lane.is_empty());
+    }
+}
+
+/// A broker with one partition that answers, refuses, forgets connections and loses its memory at random; whatever it does, what is
+/// stored is what was sent, in order and once, but for what was reported as doubtful or failed.
+#[test]
+fn random_brokers_never_double_or_reorder() {
+    for seed in 1..400u64 {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut lane = Harness::new(Promise::Idempotent);
+        let mut broker = Broker::default();
+        let mut sent_sizes = vec![1usize];
+        let mut next_identity = SECOND;
+        let mut next_size = 2;
+        for _ in 0..200 {
+            if random.below(3) == 0 && next_size < 40 {
+                lane.enqueue([next_size]);
+                sent_sizes.push(next_size);
+                next_size += 1;
+            }
+            if lane.lane.wants_identity() && lane.lane.offer_identity(next_identity) {
+                next_identity.id.0 += 1;
+            }
+            let mut requests = Vec::new();
+            while let Some((batch, stamp)) = lane.lane.next_to_send(lane.now) {
+                let request = (batch.record_count(), stamp.unwrap());
+                let token = Token { session: lane.session, correlation: CorrelationId(lane.next) };
+                lane.next += 1;
+                lane.lane.sent(token);
+                requests.push((request, token));
+            }
+            // The connection breaks at some request: before it was taken, or after, and then no more answers come.
+            let breaks_at = if random.below(4) == 0 { random.below(6) as usize } else { usize::MAX };
+            for (at, ((count, stamp), token)) in requests.into_iter().enumerate() {
+                if at > breaks_at {
+                    lane.answer(token, lost());
+                } else if at == breaks_at {
+                    if random.below(2) == 0 {
+                        broker.take(count, stamp, &mut random);
+                    }
+                    lane.session += 1;
+                    lane.answer(token, lost());
+                } else {
+                    let outcome = broker.take(count, stamp, &mut random);
+                    lane.answer(token, outcome);
+                }
+            }
+            if random.below(30) == 0 {
+                // One that is remembered with its first batch alone is kept: a broker that forgot it takes sequence 0 for new. It
+                // is kept for 24 h, and the delivery timeout is bounded well below that.
+                broker.known.retain(|(_, batches)| batches.len() == 1);
+            }
+            lane.pass(Duration::from_millis(random.below(600)));
+        }
+        check(seed, &sent_sizes, &broker.log, &lane.results());
+    }
+}
+
+fn check(seed: u64, sent: &[usize], log: &[usize], results: &[(usize, Result<Option<Offset>>)]) {
+    let mut sorted = log.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted, log, "seed {seed}: doubled or out of order");
+    assert!(log.iter().all(|size| sent.contains(size)), "seed {seed}: invented");
+    for (size, outcome) in results {
+        match outcome {
+            Ok(_) => assert!(log.contains(size), "seed {seed}: {size} was answered and is not there"),
+            Err(Error::OutcomeUnknown { .. }) => {}
+            Err(error) => assert!(!log.contains(size), "seed {seed}: {size} is there and failed with {error}"),
+        }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+#[derive(Default)]
+struct Broker {
+    log: Vec<usize>,
+    known: Vec<(ProducerId, Vec<(i32, u32)>)>,
+}
+
+impl Broker {
+    fn take(&mut self, count: u32, stamp: ProducerStamp, random: &mut Random) -> Outcome {
+        match random.below(12) {
+            0 => return refused(Status::DiskFull),
+            1 => return refused(Status::Throttled),
+            _ => {}
+        }
+        let first = stamp.first_sequence.0;
+        let at = self.known.iter().position(|(id, _)| *id == stamp.id);
+        let Some((_, batches)) = at.and_then(|at| self.known.get_mut(at)) else {
+            if first != 0 {
+                return refused(Status::UnknownProducer);
+            }
+            self.known.push((stamp.id, vec![(0, count)]));
+            self.log.push(count as usize);
+            return stored(0);
+        };
+        if batches.iter().rev().take(5).any(|batch| *batch == (first, count)) {
+            return stored(0);
+        }
+        let (last, size) = *batches.last().unwrap();
+        let expected = last + i32::try_from(size).unwrap();
+        if first != expected {
+            return out_of_order(u64::from(expected.cast_unsigned()), u64::from(first.cast_unsigned()));
+        }
+        batches.push((first, count));
+        self.log.push(count as usize);
+        stored(0)
+    }
+}

@@ -20,7 +20,7 @@ pub use delivery::Delivery;
 pub use record::{ProducerRecord, RecordMetadata};
 
 use self::driver::{Command, Driver};
-use self::slot::{GatherConfig, NotTaken, SlotClosed, TopicSlots};
+use self::slot::{GatherConfig, NotTaken, TopicSlots};
 use crate::admin::Admin;
 use crate::clock::wall_clock_ns;
 use crate::error::{Error, RecordFault, Result};
@@ -154,7 +154,6 @@ impl Producer {
             if let Some(delivery) = self.enqueue_into(&slots, &record).await? {
                 return Ok(delivery);
             }
-            self.forget(&slots);
         }
         Err(Error::UnknownTopic { topic: topic.into() })
     }
@@ -170,8 +169,8 @@ impl Producer {
             Err(not_taken) => {
                 self.handle.shared.buffer.add_permits(cost);
                 return match not_taken {
-                    NotTaken::Closed(SlotClosed::Topic) => Ok(None),
-                    NotTaken::Closed(SlotClosed::Producer) => Err(Error::Closed { what: "producer" }),
+                    NotTaken::TopicGone => Ok(None),
+                    NotTaken::Closed => Err(Error::Closed { what: "producer" }),
                     NotTaken::Invalid(error) => Err(error),
                 };
             }
@@ -183,13 +182,6 @@ impl Producer {
             return Err(closed);
         }
         Ok(Some(appended.delivery))
-    }
-
-    fn forget(&self, slots: &Arc<TopicSlots>) {
-        let mut topics = self.handle.topics.write().unwrap_or_else(PoisonError::into_inner);
-        if topics.get(&*slots.name).is_some_and(|known| Arc::ptr_eq(known, slots)) {
-            topics.remove(&*slots.name);
-        }
     }
 
     /// Takes buffer space; it is given back when the record's batch is done.
@@ -216,7 +208,8 @@ impl Producer {
     }
 
     fn known(&self, topic: &str) -> Option<Arc<TopicSlots>> {
-        self.handle.topics.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
+        let topics = self.handle.topics.read().unwrap_or_else(PoisonError::into_inner);
+        topics.get(topic).filter(|slots| !slots.is_gone()).cloned()
     }
 
     async fn look_up(&self, topic: &str) -> Result<Arc<TopicSlots>> {

@@ -1,7 +1,7 @@
 //! Where callers leave records: one slot for each partition, with the batch that is being gathered.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,9 +33,17 @@ pub(super) struct TopicSlots {
     pub(super) name: Arc<str>,
     pub(super) compacted: bool,
     pub(super) slots: Vec<Arc<Slot>>,
-    /// The partition that keyless records go to; counts on without end.
-    turn: Arc<AtomicU32>,
+    shared: Arc<TopicState>,
     config: GatherConfig,
+}
+
+/// What the slots of a topic share.
+#[derive(Debug, Default)]
+struct TopicState {
+    /// The partition that keyless records go to; counts on without end.
+    turn: AtomicU32,
+    /// The broker does not know the topic by this id: it has to be looked up again.
+    gone: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -44,7 +52,7 @@ pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) partition: PartitionId,
     pub(super) number: usize,
-    turn: Arc<AtomicU32>,
+    shared: Arc<TopicState>,
     config: GatherConfig,
     state: Mutex<SlotState>,
 }
@@ -56,22 +64,17 @@ struct SlotState {
     sealed: VecDeque<Batch>,
     /// The driver knows that something is here.
     announced: bool,
-    closed: Option<SlotClosed>,
-}
-
-/// Why a slot takes no more records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SlotClosed {
     /// The producer ends.
-    Producer,
-    /// The broker does not know the topic by this id: it has to be looked up again.
-    Topic,
+    closed: bool,
 }
 
 /// Why a record was not taken.
 #[derive(Debug)]
 pub(super) enum NotTaken {
-    Closed(SlotClosed),
+    /// The producer ends.
+    Closed,
+    /// The topic has to be looked up again.
+    TopicGone,
     Invalid(Error),
 }
 
@@ -101,20 +104,25 @@ impl TopicSlots {
         first_number: usize,
         config: GatherConfig,
     ) -> Self {
-        let turn = Arc::new(AtomicU32::new(0));
+        let shared = Arc::new(TopicState::default());
         let slot = |number: u32| {
             Arc::new(Slot {
                 topic,
                 name: name.clone(),
                 partition: PartitionId(number),
                 number: first_number.saturating_add(number as usize),
-                turn: turn.clone(),
+                shared: shared.clone(),
                 config,
                 state: Mutex::default(),
             })
         };
         let slots = (0..partitions).map(slot).collect();
-        Self { name, compacted, slots, turn, config }
+        Self { name, compacted, slots, shared, config }
+    }
+
+    /// Whether the topic has to be looked up again.
+    pub(super) fn is_gone(&self) -> bool {
+        self.shared.gone.load(Ordering::Acquire)
     }
 
     /// The slot that the record belongs to.
@@ -125,8 +133,8 @@ impl TopicSlots {
             (None, Some(key)) => partition_for_key(key, count),
             (None, None) => {
                 let turn = match self.config.keyless {
-                    Keyless::Sticky => self.turn.load(Ordering::Relaxed),
-                    Keyless::RoundRobin => self.turn.fetch_add(1, Ordering::Relaxed),
+                    Keyless::Sticky => self.shared.turn.load(Ordering::Relaxed),
+                    Keyless::RoundRobin => self.shared.turn.fetch_add(1, Ordering::Relaxed),
                 };
                 PartitionId(turn.checked_rem(count).unwrap_or(0))
             }
@@ -178,8 +186,11 @@ impl Slot {
         now: Instant,
     ) -> Result<Appended, NotTaken> {
         let mut state = self.state();
-        if let Some(closed) = state.closed {
-            return Err(NotTaken::Closed(closed));
+        if state.closed {
+            return Err(NotTaken::Closed);
+        }
+        if self.is_gone() {
+            return Err(NotTaken::TopicGone);
         }
         let mut announce = !state.announced;
         let single = compacted || self.travels_alone(record);
@@ -219,7 +230,7 @@ impl Slot {
     fn seal(&self, state: &mut SlotState) -> bool {
         let Some(open) = state.open.take() else { return false };
         // The next keyless records go to the next partition.
-        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let deadline = open.created() + self.config.delivery_timeout;
         state.sealed.push_back(open.seal(self.config.codec, deadline));
         true
@@ -243,17 +254,22 @@ impl Slot {
     }
 
     /// Takes no more records.
-    pub(super) fn close(&self, why: SlotClosed) {
-        self.state().closed.get_or_insert(why);
+    pub(super) fn close(&self) {
+        self.state().closed = true;
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.state().closed.is_some()
+    /// The broker does not know the topic by its id any more: none of its slots takes more records.
+    pub(super) fn mark_gone(&self) {
+        self.shared.gone.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.shared.gone.load(Ordering::Acquire)
     }
 
     /// Takes no more records, and fails those that nobody will send.
     pub(super) fn fail(&self, error: &Error) {
-        self.close(SlotClosed::Producer);
+        self.close();
         let mut batches = Vec::new();
         self.take(|_begun| true, &mut batches);
         for batch in batches {
