@@ -1,0 +1,86 @@
+//! Looking after topics.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use support::TestBroker;
+
+#[test]
+fn topics_are_created_listed_described_and_deleted() {
+    let broker = TestBroker::start();
+    assert_eq!(broker.ok(&["topic", "create", "orders", "--partitions", "2"], b""), "created orders with 2 partitions\n");
+    assert_eq!(broker.ok(&["topic", "create", "audit log"], b""), "created audit log with 1 partition\n");
+    let listed = broker.ok(&["topic", "list"], b"");
+    let ours: Vec<_> = listed.lines().filter(|line| !line.starts_with("__")).collect();
+    assert_eq!(ours, ["audit log\t1", "orders\t2"]);
+    broker.ok(&["produce", "orders", "--partition", "1"], b"1\n2\n");
+    let described = broker.ok(&["topic", "describe", "orders"], b"");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let table: Vec<_> = described.lines().map(words).collect();
+    assert!(table.contains(&words("topic orders")), "{described}");
+    assert!(table.contains(&words("durability sync")), "{described}");
+    assert!(table.contains(&words("0 0 0 0 Ok")) || table.iter().any(|row| row.starts_with(&words("0 0 0"))), "{described}");
+    assert!(table.iter().any(|row| row.starts_with(&words("1 0 2"))), "{described}");
+    assert_eq!(broker.ok(&["topic", "delete", "orders"], b""), "deleted orders\n");
+    assert!(!broker.ok(&["topic", "list"], b"").contains("orders"));
+}
+
+#[test]
+fn settings_are_passed_on_and_told() {
+    let broker = TestBroker::start();
+    let create = [
+        "topic",
+        "create",
+        "t",
+        "--durability",
+        "os",
+        "--compaction",
+        "--retention-age",
+        "7d",
+        "--retention-bytes",
+        "500MiB",
+        "--segment-bytes",
+        "never",
+        "--output",
+        "json",
+    ];
+    let refused = broker.run(&create, b"");
+    assert_eq!(refused.status, 1, "a segment without end is refused by the broker: {}", refused.stderr);
+    let created = broker.ok(&create.map(|argument| if argument == "never" { "64MiB" } else { argument }), b"");
+    let created: serde_json::Value = serde_json::from_str(&created).unwrap();
+    let expected = serde_json::json!({
+        "durability": "os", "compaction": true, "retention_age_ms": 604_800_000, "retention_bytes": 524_288_000, "segment_bytes": 67_108_864,
+    });
+    assert_eq!(created["config"], expected);
+    let described = broker.ok(&["topic", "describe", "t", "--output", "json"], b"");
+    let described: serde_json::Value = serde_json::from_str(&described).unwrap();
+    assert_eq!((&described["config"], &described["id"]), (&expected, &created["id"]));
+    assert_eq!(described["partitions"][0]["high_watermark"], 0);
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "t"], b"");
+    let long = "x".repeat(256);
+    for (arguments, part) in [
+        (&["topic", "create", "t"][..], "TopicExists"),
+        (&["topic", "delete", "nowhere"], "there is no topic `nowhere`"),
+        (&["topic", "describe", "nowhere"], "there is no topic `nowhere`"),
+        (&["topic", "create", "__mine"], "reserved"),
+        (&["topic", "create", ""], "empty"),
+        (&["topic", "create", "a\nb"], "control character"),
+        (&["topic", "create", &long], "256 bytes"),
+    ] {
+        let run = broker.run(arguments, b"");
+        assert_eq!(run.status, 1, "{arguments:?}");
+        assert!(run.stderr.starts_with("error: ") && run.stderr.contains(part), "{arguments:?}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+    // Names are names, never paths.
+    for odd in ["../../x", "a/b", "Foo", "foo", "é", &"x".repeat(255)] {
+        broker.ok(&["topic", "create", odd], b"");
+        broker.ok(&["produce", odd], b"1\n");
+        assert_eq!(broker.ok(&["consume", odd, "--until", "end"], b""), "1\n", "{odd}");
+    }
+}
