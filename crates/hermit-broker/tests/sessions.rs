@@ -89,7 +89,7 @@ async fn large_frames_pass_in_both_directions_without_a_byte_changed() {
     let server = Server::start(dir.path()).await;
     let mut session = Session::open(&server).await;
     let topic = session.create("large", 1, TopicConfig::default()).await.unwrap();
-    let payload: Vec<u8> = (0..20u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let payload: Vec<u8> = (0..20u32 << 20).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     session.produce(topic, 0, &message(&payload)).await.unwrap();
     let (id, _) = session.subscribe(topic, 0, u64::MAX).await.unwrap();
     let got = read(&mut session, topic, id, 1).await;

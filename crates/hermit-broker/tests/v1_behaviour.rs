@@ -71,8 +71,8 @@ async fn both_versions_read_each_others_messages() {
 async fn frames_of_all_sizes_arrive_in_order_and_the_stream_follows() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;
-    let sizes = [0, 1, 100, 16 << 10, 17 << 10, 64 << 10, 200, 1 << 20, 5, 3 << 20, 40_000, 0];
-    let payload = |at: usize, size: usize| (0..size).map(|i| (i * 31 + at) as u8).collect::<Vec<_>>();
+    let sizes = [0, 1, 100, 16 << 10, 17 << 10, 64 << 10, 200, 600_000, 5, 1 << 20, 40_000, 0];
+    let payload = |at: usize, size: usize| (0..size).map(|i| (i * 31 + at).to_le_bytes()[0]).collect::<Vec<_>>();
     let mut consumer = v1::consumer(&server, "g", "sizes").await;
     let mut producer = v1::producer(&server, "sizes").await;
     for round in 0..3u64 {
@@ -267,7 +267,7 @@ async fn large_payloads_are_served_from_files_without_descriptors_too() {
     let server = simulated(&disk).await;
     let os = TopicConfig { durability: Some(Durability::Os), ..TopicConfig::default() };
     server.broker.create_topic("t", 1, &os).unwrap();
-    let payload: Vec<u8> = (0..300_000u32).map(|i| (i >> 3) as u8).collect();
+    let payload: Vec<u8> = (0..300_000u32).map(|i| i.to_le_bytes()[1]).collect();
     let mut producer = v1::producer(&server, "t").await;
     producer.write_all(&v1::frame(1, b"k", &payload, 1)).await.unwrap();
     v1::answer(&mut producer).await;

@@ -13,7 +13,7 @@ use crate::broker::{Broker, Phase, reached};
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
 
-pub(super) async fn serve(broker: &Broker, listener: &TcpListener) {
+pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
     let mut phase = broker.phase();
     let mut tasks = JoinSet::new();
     let mut back_off = FIRST_BACK_OFF;
@@ -38,6 +38,8 @@ pub(super) async fn serve(broker: &Broker, listener: &TcpListener) {
             },
         }
     }
+    // Whoever comes now is refused by the system.
+    drop(listener);
     loop {
         tokio::select! {
             biased;

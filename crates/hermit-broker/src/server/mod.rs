@@ -22,7 +22,7 @@ const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 impl Broker {
     /// Serves a listener until [`Broker::shutdown`]. Several listeners can be served at a time.
     pub async fn serve(&self, listener: TcpListener) {
-        accept::serve(self, &listener).await;
+        accept::serve(self, listener).await;
     }
 
     /// Stops gracefully: takes no new connections and requests, answers what was asked, within [`Limits::drain_timeout`], then closes the

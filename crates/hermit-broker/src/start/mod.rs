@@ -1,6 +1,7 @@
 //! Starting: what is on the disk, what follows from it, and doing that.
 
 pub(crate) mod clean;
+mod open_manifest;
 mod partitions;
 mod rebuild;
 mod report;
@@ -9,16 +10,16 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hermit_log::LogEnv;
 use hermit_log::disk::{DirLock, Disk, TMP_SUFFIX, lock_holder};
-use hermit_proto::{LeaderEpoch, TopicId};
+use hermit_proto::TopicId;
 
 pub(crate) use partitions::{OpenPartitions, open_topic};
 pub use report::{ManifestRepair, OpenReport, PartitionReport};
 
 use self::clean::LastStop;
+use self::open_manifest::OpenManifest;
 use self::rebuild::FoundDir;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
@@ -26,7 +27,7 @@ use crate::ids::Ids;
 use crate::layout;
 use crate::manifest::{self, Damage, Facts, Manifest, Record, Stage, State};
 use crate::reserve::Reserve;
-use crate::topic::Topic;
+use crate::topic::{Topic, TopicMeta};
 
 /// A broker that has been started.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<St
     let reserve = Reserve::new(Arc::clone(&env.disk), dir, config.reserve_bytes);
     disk.create_dir_all(&layout::partitions_dir(dir)).map_err(|error| io("create", &layout::partitions_dir(dir), error))?;
     let mut report = OpenReport { clean: stop == LastStop::Clean, ..OpenReport::default() };
-    let mut manifest = open_manifest(env, dir, ids, bytes, facts, &known, &mut report, &reserve)?;
+    let opening = OpenManifest { env, dir, ids, known: &known, reserve: &reserve };
+    let mut manifest = opening.open(bytes.as_deref(), facts, &mut report)?;
     report.leader_epoch = manifest.state().epoch;
     // Before what was deleted is forgotten.
     report.unknown = unknown_dirs(manifest.state(), &known);
@@ -97,54 +99,6 @@ fn facts(dir: &Path, bytes: Option<&[u8]>, stop: LastStop, has_partitions: bool)
         facts.damage = Some(Damage { position: facts.good_bytes as u64, what });
     }
     Ok(Some(facts))
-}
-
-fn open_manifest(
-    env: &LogEnv,
-    dir: &Path,
-    ids: &Ids,
-    bytes: Option<Vec<u8>>,
-    facts: Option<Facts>,
-    known: &[FoundDir],
-    report: &mut OpenReport,
-    reserve: &Reserve,
-) -> Result<Manifest, BrokerError> {
-    let path = dir.join(layout::MANIFEST);
-    let io = |operation, error| BrokerError::io(operation, &path, error);
-    let Some(facts) = facts else {
-        report.clean = true;
-        let state = State::begin(ids.next()?, LeaderEpoch(1));
-        return Manifest::create(Arc::clone(&env.disk), dir, state).map_err(|error| io("create", error));
-    };
-    let Facts { mut state, good_bytes, damage } = facts;
-    let Some(damage) = damage else {
-        let opened = Manifest::open(Arc::clone(&env.disk), dir, state, good_bytes as u64);
-        let mut manifest = opened.map_err(|error| io("open", error))?;
-        if !report.clean {
-            let epoch = rebuild::next_epoch(manifest.state().epoch);
-            reserve.with(|| manifest.append(&[Record::Epoch(epoch)]))?;
-        }
-        return Ok(manifest);
-    };
-    report.clean = false;
-    let kept = bytes.as_deref().filter(|bytes| !bytes.is_empty()).map(|bytes| manifest::keep_aside(&*env.disk, dir, bytes));
-    let kept = kept.transpose().map_err(|error| io("keep a copy of", error))?;
-    if state.broker_id == 0 {
-        state.broker_id = ids.next()?;
-    }
-    let copies: Vec<_> = known.iter().map(|found| read_copy(&*env.disk, dir, &state, found)).collect();
-    let adopted = rebuild::adopt(&mut state, &copies);
-    rebuild::jump(&mut state, Duration::from_nanos(env.clock.now()));
-    report.manifest = Some(ManifestRepair { damage, kept, adopted: adopted.into_iter().map(|meta| meta.name).collect() });
-    Manifest::create(Arc::clone(&env.disk), dir, state).map_err(|error| io("rewrite", error))
-}
-
-fn read_copy(disk: &dyn Disk, dir: &Path, state: &State, found: &FoundDir) -> FoundDir {
-    if state.topics.contains_key(&found.topic) {
-        return found.clone();
-    }
-    let partition_dir = layout::partition_dir(dir, found.topic, found.partition);
-    FoundDir { copy: manifest::read_topic_copy(disk, &partition_dir), ..found.clone() }
 }
 
 /// All directories whose names are those of partitions.
@@ -189,7 +143,7 @@ fn finish_interrupted(disk: &dyn Disk, dir: &Path, manifest: &mut Manifest, rese
     }
 }
 
-fn directories_of(disk: &dyn Disk, dir: &Path, meta: &crate::topic::TopicMeta, reserve: &Reserve) -> Result<(), BrokerError> {
+fn directories_of(disk: &dyn Disk, dir: &Path, meta: &TopicMeta, reserve: &Reserve) -> Result<(), BrokerError> {
     reserve.with(|| crate::directories::create(disk, dir, meta))
 }
 

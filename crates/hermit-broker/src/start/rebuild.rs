@@ -37,6 +37,18 @@ pub(super) fn adopt(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
     adopted
 }
 
+/// Forgets topics of which no directory is there: the record of their deletion is what the damage took. There are no data to lose by it, and the
+/// damaged manifest is kept.
+pub(super) fn forget_deleted(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
+    let gone = |meta: &&TopicMeta| found.iter().all(|dir| dir.topic != meta.id);
+    let gone: Vec<TopicMeta> = state.topics.values().map(|entry| &entry.meta).filter(gone).cloned().collect();
+    for meta in &gone {
+        // Both fit any topic that is there.
+        let _applies = state.apply(Record::DeleteIntent(meta.id)).and_then(|()| state.apply(Record::DeleteDone(meta.id)));
+    }
+    gone
+}
+
 /// Moves the numbers that must never be given out twice past all that a damaged manifest may have forgotten: epochs to the wall clock's
 /// seconds, producer ids to its microseconds. No broker starts uncleanly every second, or makes a million producers in one, for ever.
 pub(super) fn jump(state: &mut State, now: Duration) {
@@ -76,6 +88,15 @@ mod tests {
         let names: Vec<_> = adopted.iter().map(|meta| (meta.id.0, meta.name.as_str(), meta.partitions)).collect();
         assert_eq!(names, [(1, "a", 2), (3, "b", 5)]);
         assert_eq!(adopt(&mut state, &found), []);
+    }
+
+    #[test]
+    fn topics_without_any_directory_are_forgotten_and_their_names_are_free() {
+        let mut state = State::default();
+        adopt(&mut state, &[dir(1, 0, "a"), dir(2, 0, "b")]);
+        let gone = forget_deleted(&mut state, &[dir(2, 1, "b")]);
+        assert_eq!(gone.iter().map(|meta| meta.id.0).collect::<Vec<_>>(), [1]);
+        assert_eq!(adopt(&mut state, &[dir(3, 0, "a")]).len(), 1);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct ManifestRepair {
     pub kept: Option<PathBuf>,
     /// Topics that were found by the copies in their directories.
     pub adopted: Vec<TopicName>,
+    /// Topics of which no directory is there, so that their deletion must have been recorded behind the damage.
+    pub forgotten: Vec<TopicName>,
 }
 
 /// One partition at start.
@@ -64,9 +66,10 @@ impl OpenReport {
             positions = self.positions.positions,
             "opened the data directory"
         );
-        if let Some(ManifestRepair { damage, kept, adopted }) = &self.manifest {
-            let adopted: Vec<_> = adopted.iter().map(TopicName::as_str).collect();
-            tracing::error!(%damage, ?kept, ?adopted, "the manifest was damaged; it was made good from the topics' directories");
+        if let Some(ManifestRepair { damage, kept, adopted, forgotten }) = &self.manifest {
+            let names = |topics: &[TopicName]| topics.iter().map(TopicName::to_string).collect::<Vec<_>>();
+            let (adopted, forgotten) = (names(adopted), names(forgotten));
+            tracing::error!(%damage, ?kept, ?adopted, ?forgotten, "the manifest was damaged; it was made good from the topics' directories");
         }
         for (topic, error) in &self.unfinished {
             tracing::error!(%topic, %error, "an interrupted change of this topic cannot be completed now");

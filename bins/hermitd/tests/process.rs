@@ -1,0 +1,287 @@
+//! The program itself: what it prints, what it survives, what it refuses.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn hermitd() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+struct Daemon {
+    child: Child,
+    address: String,
+}
+
+impl Daemon {
+    fn start(dir: &Path) -> Self {
+        let mut command = hermitd();
+        command.arg("--data-dir").arg(dir).args(["--listen", "127.0.0.1:0"]);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("ready hermit=").unwrap_or_else(|| panic!("not ready: {line:?}")).to_owned();
+        Self { child, address }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn wait(mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn stop(self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.wait(), Some(0));
+    }
+
+    fn kill(self) {
+        self.signal(Signal::KILL);
+        assert_eq!(self.wait(), None);
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Stores one message as a version-1 producer; gives its offset.
+    fn produce(&self, payload: &[u8]) -> u64 {
+        let mut stream = self.connect();
+        stream.write_all(b"\x01\x01t\0\0\0\0").unwrap();
+        stream.write_all(&v1_frame(payload)).unwrap();
+        answer(&mut stream).unwrap()
+    }
+
+    /// Reads `count` messages as a version-1 consumer.
+    fn consume(&self, count: usize) -> Vec<Vec<u8>> {
+        let mut stream = self.connect();
+        stream.write_all(b"\x02\x01g\x01t\0\0\0\0").unwrap();
+        (0..count)
+            .map(|offset| {
+                let mut header = [0; 29];
+                stream.read_exact(&mut header).unwrap();
+                assert_eq!(header[9..17], (offset as u64).to_be_bytes());
+                let mut payload = vec![0; u32::from_be_bytes(header[21..25].try_into().unwrap()) as usize];
+                stream.read_exact(&mut payload).unwrap();
+                payload
+            })
+            .collect()
+    }
+}
+
+fn v1_frame(payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![1];
+    frame.extend_from_slice(&[0; 20]);
+    frame.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes());
+    frame.extend_from_slice(&1u32.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn answer(stream: &mut TcpStream) -> std::io::Result<u64> {
+    let mut answer = [0; 9];
+    stream.read_exact(&mut answer)?;
+    assert_eq!(answer[0], 0);
+    Ok(u64::from_be_bytes(answer[1..].try_into().unwrap()))
+}
+
+fn refused(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(!status.success());
+    assert_eq!(stdout, b"");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn what_was_answered_survives_kills_and_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..4u64 {
+        let daemon = Daemon::start(dir.path());
+        for message in 0..5 {
+            let at = round * 5 + message;
+            assert_eq!(daemon.produce(at.to_string().as_bytes()), at);
+        }
+        if round == 2 { daemon.stop() } else { daemon.kill() }
+    }
+    let daemon = Daemon::start(dir.path());
+    let expected: Vec<_> = (0..20).map(|at| at.to_string().into_bytes()).collect();
+    assert_eq!(daemon.consume(20), expected);
+    daemon.stop();
+    assert!(dir.path().join("clean").exists());
+}
+
+#[test]
+fn a_second_broker_on_the_directory_is_told_who_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(dir.path());
+    let message = refused(hermitd().arg("--data-dir").arg(dir.path()).args(["--listen", "127.0.0.1:0"]));
+    let pid = daemon.child.id().to_string();
+    assert!(message.contains(&pid) && message.contains(dir.path().to_str().unwrap()), "{message}");
+    assert_eq!(daemon.produce(b"still served"), 0);
+    daemon.stop();
+}
+
+#[test]
+fn a_stop_under_load_loses_nothing_that_was_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(dir.path());
+    let producers: Vec<_> = (0..4u8)
+        .map(|number| {
+            let mut stream = daemon.connect();
+            std::thread::spawn(move || {
+                stream.write_all(b"\x01\x01t\0\0\0\0").unwrap();
+                let mut answered = Vec::new();
+                for message in 0u32.. {
+                    let payload = [&[number][..], &message.to_be_bytes()].concat();
+                    if stream.write_all(&v1_frame(&payload)).is_err() {
+                        break;
+                    }
+                    match answer(&mut stream) {
+                        Ok(offset) => answered.push((offset, payload)),
+                        Err(_stopped) => break,
+                    }
+                }
+                answered
+            })
+        })
+        .collect();
+    while daemon.produce(b"x") < 200 {}
+    daemon.stop();
+    let answered: Vec<_> = producers.into_iter().flat_map(|producer| producer.join().unwrap()).collect();
+    assert!(answered.len() > 10);
+    let daemon = Daemon::start(dir.path());
+    let last = answered.iter().map(|(offset, _)| *offset).max().unwrap();
+    let read = daemon.consume(usize::try_from(last).unwrap() + 1);
+    for (offset, payload) in answered {
+        assert_eq!(read[usize::try_from(offset).unwrap()], payload);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn an_interrupt_stops_it_and_a_second_signal_forces() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(dir.path());
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.wait(), Some(0));
+
+    let mut command = hermitd();
+    command.arg("--data-dir").arg(dir.path()).args(["--listen", "127.0.0.1:0", "--drain-timeout-ms", "60000"]);
+    let daemon = Daemon::spawn(command);
+    for _ in 0..16 {
+        daemon.produce(&[7; 2 << 20]);
+    }
+    // Some frames are on their way to a consumer that does not read them, so that the drain has something to wait for.
+    let mut consumer = daemon.connect();
+    consumer.write_all(b"\x02\x01g\x01t\0\0\0\0").unwrap();
+    consumer.read_exact(&mut [0; 29]).unwrap();
+    daemon.signal(Signal::TERM);
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(&daemon.address).is_ok() {
+        assert!(Instant::now() < deadline, "it still accepts");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.wait(), Some(1));
+}
+
+#[test]
+fn mistakes_in_settings_refuse_the_start_with_file_line_and_the_nearest_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("h.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        refused(hermitd().arg("--config").arg(&file).arg("--check"))
+    };
+    let message = check("# mine\nretention_hrs = 1\n");
+    assert!(message.contains("h.toml:2: `retention_hrs`") && message.contains("did you mean `retention_"), "{message}");
+    let message = check("durability = \"foobar\"\n");
+    assert!(message.contains("h.toml:1: ") && message.contains("`sync`"), "{message}");
+    let message = check("segment_bytes = 5\n");
+    assert!(message.contains("segment_bytes"), "{message}");
+    assert!(check("listen = \"here\"\n").contains("127.0.0.1:9092"));
+    let message = refused(hermitd().env("HERMITD_DATADIR", "x").arg("--check"));
+    assert!(message.contains("HERMITD_DATA_DIR"), "{message}");
+    let message = refused(hermitd().arg("--durabilty=os").arg("--check"));
+    assert!(message.contains("--durability"), "{message}");
+    let message = refused(hermitd().args(["--config", "/nowhere.toml", "--check"]));
+    assert!(message.contains("/nowhere.toml"), "{message}");
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("h.toml");
+    let [from_file, from_environment, from_flag] = ["file", "environment", "flag"].map(|name| dir.path().join(name));
+    std::fs::write(&file, format!("data_dir = {from_file:?}\nlisten = \"127.0.0.1:0\"\n")).unwrap();
+    let start = |with_environment: bool, with_flag: bool| {
+        let mut command = hermitd();
+        command.arg("--config").arg(&file);
+        if with_environment {
+            command.env("HERMITD_DATA_DIR", &from_environment);
+        }
+        if with_flag {
+            command.arg("--data-dir").arg(&from_flag);
+        }
+        Daemon::spawn(command).stop();
+    };
+    start(false, false);
+    assert!(from_file.exists() && !from_environment.exists());
+    start(true, false);
+    assert!(from_environment.exists() && !from_flag.exists());
+    start(true, true);
+    assert!(from_flag.exists());
+}
+
+#[test]
+fn check_checks_and_touches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("data");
+    let output = hermitd().arg("--data-dir").arg(&data_dir).arg("--check").output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"the settings are valid\n");
+    assert!(!data_dir.exists());
+}
+
+#[test]
+fn directories_and_files_are_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("data");
+    let daemon = Daemon::start(&data_dir);
+    daemon.produce(b"secret");
+    daemon.stop();
+    let mut left = vec![data_dir];
+    while let Some(path) = left.pop() {
+        let metadata = std::fs::metadata(&path).unwrap();
+        let mode = metadata.permissions().mode() & 0o777;
+        assert_eq!(mode, if metadata.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        if metadata.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Opening the manifest: as it is, as a new one, or made good.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermit_log::LogEnv;
+use hermit_proto::LeaderEpoch;
+
+use super::rebuild::{self, FoundDir};
+use super::report::{ManifestRepair, OpenReport};
+use crate::error::BrokerError;
+use crate::ids::Ids;
+use crate::layout;
+use crate::manifest::{self, Damage, Facts, Manifest, Record, State};
+use crate::reserve::Reserve;
+use crate::topic::TopicMeta;
+
+/// What there is to open it with.
+pub(super) struct OpenManifest<'a> {
+    pub(super) env: &'a LogEnv,
+    pub(super) dir: &'a Path,
+    pub(super) ids: &'a Ids,
+    pub(super) known: &'a [FoundDir],
+    pub(super) reserve: &'a Reserve,
+}
+
+impl OpenManifest<'_> {
+    /// Opens the manifest that has these `bytes`, which say `facts`; `None` where there was no broker before.
+    pub(super) fn open(
+        &self,
+        bytes: Option<&[u8]>,
+        facts: Option<Facts>,
+        report: &mut OpenReport,
+    ) -> Result<Manifest, BrokerError> {
+        let Some(Facts { state, good_bytes, damage }) = facts else {
+            report.clean = true;
+            return self.create(&State::begin(self.ids.next()?, LeaderEpoch(1)));
+        };
+        if let Some(damage) = damage {
+            report.clean = false;
+            return self.repair(bytes.unwrap_or_default(), state, damage, report);
+        }
+        let opened = Manifest::open(Arc::clone(&self.env.disk), self.dir, state, good_bytes as u64);
+        let mut manifest = opened.map_err(|error| BrokerError::io("open", self.path(), error))?;
+        if !report.clean {
+            let epoch = rebuild::next_epoch(manifest.state().epoch);
+            self.reserve.with(|| manifest.append(&[Record::Epoch(epoch)]))?;
+        }
+        Ok(manifest)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(layout::MANIFEST)
+    }
+
+    fn create(&self, state: &State) -> Result<Manifest, BrokerError> {
+        self.reserve.with(|| {
+            Manifest::create(Arc::clone(&self.env.disk), self.dir, state.clone())
+                .map_err(|error| BrokerError::io("write", self.path(), error))
+        })
+    }
+
+    /// Makes a manifest good that says `state` up to the damage.
+    fn repair(&self, bytes: &[u8], mut state: State, damage: Damage, report: &mut OpenReport) -> Result<Manifest, BrokerError> {
+        let kept = if bytes.is_empty() { None } else { Some(self.keep(bytes)?) };
+        if state.broker_id == 0 {
+            state.broker_id = self.ids.next()?;
+        }
+        let copies: Vec<_> = self.known.iter().map(|found| self.read_copy(&state, found)).collect();
+        // Where there is no partition at all, a file system is more likely to be missing than every topic to have been deleted.
+        let forgotten = if self.known.is_empty() { Vec::new() } else { rebuild::forget_deleted(&mut state, self.known) };
+        let adopted = rebuild::adopt(&mut state, &copies);
+        rebuild::jump(&mut state, Duration::from_nanos(self.env.clock.now()));
+        let names = |topics: Vec<TopicMeta>| topics.into_iter().map(|meta| meta.name).collect();
+        report.manifest = Some(ManifestRepair { damage, kept, adopted: names(adopted), forgotten: names(forgotten) });
+        self.create(&state)
+    }
+
+    fn keep(&self, bytes: &[u8]) -> Result<PathBuf, BrokerError> {
+        self.reserve.with(|| {
+            manifest::keep_aside(&*self.env.disk, self.dir, bytes)
+                .map_err(|error| BrokerError::io("keep a copy of", self.path(), error))
+        })
+    }
+
+    fn read_copy(&self, state: &State, found: &FoundDir) -> FoundDir {
+        if state.topics.contains_key(&found.topic) {
+            return found.clone();
+        }
+        let partition_dir = layout::partition_dir(self.dir, found.topic, found.partition);
+        FoundDir { copy: manifest::read_topic_copy(&*self.env.disk, &partition_dir), ..found.clone() }
+    }
+}
