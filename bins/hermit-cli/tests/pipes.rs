@@ -1,5 +1,4 @@
 //! Producing and consuming in pipes.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! Looking after topics.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -33,6 +33,12 @@ impl Backoff {
         Self { config, attempts: 0, random: RandomState::new().hash_one(0u8) | 1 }
     }
 
+    /// One whose jitter can be repeated.
+    #[cfg(test)]
+    pub(crate) const fn seeded(config: BackoffConfig, seed: u64) -> Self {
+        Self { config, attempts: 0, random: seed | 1 }
+    }
+
     /// The next wait.
     pub(crate) fn next(&mut self) -> Duration {
         let factor = 1u32.checked_shl(self.attempts.min(31)).unwrap_or(u32::MAX);

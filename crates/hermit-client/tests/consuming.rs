@@ -161,6 +161,30 @@ async fn a_restarted_broker_is_followed() {
 }
 
 #[tokio::test]
+async fn a_batch_holds_what_is_there_over_frames_and_partitions() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    create(&client, "t", 2).await;
+    let producer = client.producer().linger(Duration::ZERO).build().unwrap();
+    for number in 0..40u32 {
+        within(producer.send("t", ProducerRecord::new(&number.to_string()).partition(number % 2))).await.unwrap();
+    }
+    let mut consumer = client.consumer().build().unwrap();
+    consumer.assign_topic("t", Start::Earliest).await.unwrap();
+    consumer.stop_at_present_end().await.unwrap();
+    let mut sizes = Vec::new();
+    loop {
+        let batch = within(consumer.recv_batch(15)).await.unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        sizes.push(batch.len());
+    }
+    assert_eq!(sizes.iter().sum::<usize>(), 40);
+    assert!(sizes.len() <= 10 && sizes.iter().all(|size| *size <= 15), "{sizes:?}");
+}
+
+#[tokio::test]
 async fn seeking_goes_back_and_forth() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;

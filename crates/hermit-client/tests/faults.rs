@@ -1,5 +1,5 @@
 //! What the client makes of brokers that fail, lie and fall silent: a fake one says what it is told to.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! Producing to a real broker.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

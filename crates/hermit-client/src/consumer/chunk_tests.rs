@@ -183,8 +183,8 @@ fn no_bytes_make_it_panic() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let at = (random % bytes.len() as u64) as usize;
-            bytes[at] = (random >> 32) as u8;
+            let at = usize::try_from(random % bytes.len() as u64).unwrap();
+            bytes[at] = random.to_be_bytes()[3];
         }
         // The broker vouches for what it stored, whatever that is.
         let stamp = BrokerStamp { offset: Offset(0), leader_epoch: LeaderEpoch(4), append_time: 99, flushed_distance: 0 };

@@ -67,6 +67,8 @@ pub struct Consumer {
     current: Option<Current>,
     /// The partition whose position has to be looked up.
     resetting: Option<(SlotId, assignment::Reset)>,
+    /// What came up behind the records of a batch.
+    deferred: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,7 @@ impl Consumer {
             records: VecDeque::new(),
             current: None,
             resetting: None,
+            deferred: None,
         }
     }
 

@@ -38,6 +38,9 @@ impl Consumer {
     /// [`Error::Diverged`], [`Error::OutOfRange`], [`Error::UnknownTopic`], [`Error::Refused`]. Those of all: [`Error::Timeout`] each time the
     /// broker could not be reached for the length of the request timeout; trying goes on with the next call.
     pub async fn recv(&mut self) -> Result<Option<Record>> {
+        if let Some(error) = self.deferred.take() {
+            return Err(error);
+        }
         loop {
             if let Some(record) = self.next_ready()? {
                 return Ok(Some(record));
@@ -63,11 +66,15 @@ impl Consumer {
         }
         let Some(first) = self.recv().await? else { return Ok(batch) };
         batch.push(first);
-        // Only what is decoded: an error would be lost between the records.
-        while batch.len() < max
-            && let Some(record) = self.next_decoded()
-        {
-            batch.push(record);
+        while batch.len() < max {
+            match self.next_ready() {
+                Ok(Some(record)) => batch.push(record),
+                Ok(None) => break,
+                Err(error) => {
+                    self.deferred = Some(error);
+                    break;
+                }
+            }
         }
         Ok(batch)
     }

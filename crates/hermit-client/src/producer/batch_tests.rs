@@ -38,7 +38,7 @@ fn a_set_is_one_frame_with_all_records() {
         assert_eq!(records[0].key, Some(&b""[..]));
         assert_eq!(records[0].timestamp_ns(5_000_000_007), 6_000_000_000);
         assert_eq!((records[100].key, records[100].value), (Some(&b"gone"[..]), None));
-        assert_eq!(records[100].headers.clone().collect::<Vec<_>>(), [("h", None)]);
+        assert_eq!(records[100].headers.collect::<Vec<_>>(), [("h", None)]);
     }
 }
 
@@ -67,7 +67,7 @@ fn singles_are_a_frame_each_with_sequences_that_count_on() {
         for (at, record) in records.iter().enumerate().skip(from) {
             let (view, behind) = FrameView::split(rest, &FrameLimits::default()).unwrap();
             view.verify_body().unwrap();
-            assert_eq!(view.prefix.producer().unwrap().first_sequence, Sequence(i32::MAX - 1).advance(at as u32));
+            assert_eq!(view.prefix.producer().unwrap().first_sequence, Sequence(i32::MAX - 1).advance(u32::try_from(at).unwrap()));
             assert_eq!(view.key(), record.key);
             assert_eq!(view.payload(), record.value.unwrap_or_default());
             assert_eq!(view.prefix.has(Attributes::TOMBSTONE), record.value.is_none());
