@@ -1,10 +1,11 @@
 //! `hermit-cli consume …`
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hermit_client::{Client, Consumer, Error, OnDamage, Otherwise, Record, Start};
+use hermit_client::{Client, Consumer, Error, OnDamage, Otherwise, PartitionId, Position, Record, Start};
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{ConsumeArgs, From, Output, Until};
@@ -24,10 +25,11 @@ pub(crate) async fn run(client: &Client, args: ConsumeArgs, output: Output) -> R
     }
     let mut consumer = assign(client, &args).await?;
     let mut signals = Signals::new()?;
-    let mut printer = Printer { args: &args, output, out: BufWriter::with_capacity(256 << 10, io::stdout().lock()) };
+    let out = BufWriter::with_capacity(256 << 10, io::stdout().lock());
+    let mut printer = Printer { args: &args, output, out, printed: BTreeMap::new() };
     let printed = print(&mut consumer, &mut printer, &mut signals).await;
     // Commits what was printed, also where an error ended the work: it must not be printed twice.
-    let committed = if printer.out.flush().is_ok() { commit(&consumer, &args).await } else { Ok(()) };
+    let committed = printer.commit(&consumer).await;
     let skipped = printed?;
     committed?;
     anyhow::ensure!(skipped == 0, "{skipped} damaged ranges were skipped");
@@ -76,7 +78,7 @@ async fn print(consumer: &mut Consumer, printer: &mut Printer<'_>, signals: &mut
             batch = consumer.recv_batch(most) => batch,
             signal = signals.recv() => return Err(Interrupted { signal }.into()),
             () = commit_due => {
-                commit(consumer, printer.args).await?;
+                printer.commit(consumer).await?;
                 uncommitted_since = None;
                 continue;
             }
@@ -96,7 +98,7 @@ async fn print(consumer: &mut Consumer, printer: &mut Printer<'_>, signals: &mut
         printer.print(&batch).context("standard output")?;
         uncommitted_since = uncommitted_since.or_else(|| Some(Instant::now()));
         if uncommitted_since.is_some_and(|since| since.elapsed() >= COMMIT_INTERVAL) {
-            commit(consumer, printer.args).await?;
+            printer.commit(consumer).await?;
             uncommitted_since = None;
         }
         if let Some(left) = &mut left {
@@ -108,17 +110,12 @@ async fn print(consumer: &mut Consumer, printer: &mut Printer<'_>, signals: &mut
     }
 }
 
-async fn commit(consumer: &Consumer, args: &ConsumeArgs) -> Result<()> {
-    if args.group.is_some() {
-        consumer.commit().await?;
-    }
-    Ok(())
-}
-
 struct Printer<'a> {
     args: &'a ConsumeArgs,
     output: Output,
     out: BufWriter<StdoutLock<'static>>,
+    /// How far the partitions were printed since the last commit.
+    printed: BTreeMap<PartitionId, Position>,
 }
 
 impl Printer<'_> {
@@ -132,6 +129,20 @@ impl Printer<'_> {
                 }
             }
         }
-        self.out.flush()
+        self.out.flush()?;
+        // Only what the output has taken: what was not printed must come again.
+        for record in batch {
+            self.printed.insert(record.partition, Position::from(record));
+        }
+        Ok(())
+    }
+
+    /// Commits what was printed, if there is a group.
+    async fn commit(&mut self, consumer: &Consumer) -> Result<()> {
+        let printed: Vec<_> = std::mem::take(&mut self.printed).into_values().collect();
+        if self.args.group.is_some() {
+            consumer.commit_positions(&printed).await?;
+        }
+        Ok(())
     }
 }

@@ -50,9 +50,13 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<()> {
     let client = Client::builder().server(&cli.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION"))).connect().await?;
-    match cli.command {
+    let done = match cli.command {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
+    };
+    if done.is_ok() {
+        client.close().await;
     }
+    done
 }

@@ -55,6 +55,12 @@ impl Client {
         Admin::new(self.link.clone())
     }
 
+    /// Says goodbye to the broker and waits for its answer, at most as long as connecting may take. What was made from the client
+    /// should be closed or dropped before: it would connect again.
+    pub async fn close(self) {
+        self.link.close().await;
+    }
+
     /// What the broker said of itself when the present connection was made.
     ///
     /// # Errors

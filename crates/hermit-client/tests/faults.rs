@@ -322,7 +322,7 @@ async fn pages_that_do_not_lead_on_are_not_followed_for_ever() {
 
 #[tokio::test]
 async fn the_client_says_goodbye() {
-    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    let (_fake, client, mut peer) = connected(|builder| builder.connect_timeout(Duration::from_millis(200))).await;
     client.broker().await.unwrap();
     drop(client);
     assert_eq!(peer.recv().await.header().record_count, Operation::Goodbye.number());

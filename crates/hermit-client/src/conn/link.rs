@@ -92,6 +92,20 @@ impl Link {
         }
     }
 
+    /// Ends the present session, if there is one, with a goodbye.
+    pub(crate) async fn close(self) {
+        let session = match &*self.state.borrow() {
+            LinkState::Up(session) => Some(session.clone()),
+            LinkState::Connecting { .. } => None,
+        };
+        let patience = self.config.connect_timeout;
+        // First the last link, so that no other session is made.
+        drop(self);
+        if let Some(session) = session {
+            session.close(patience).await;
+        }
+    }
+
     pub(crate) fn last_failure(&self) -> Option<Error> {
         match &*self.state.borrow() {
             LinkState::Connecting { last, .. } => last.clone(),

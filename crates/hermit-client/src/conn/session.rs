@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hermit_proto::CorrelationId;
@@ -64,6 +65,7 @@ struct Shared {
     next_correlation: AtomicU64,
     /// Whether anything was written since the last look.
     wrote: AtomicBool,
+    said_goodbye: AtomicBool,
     failed: watch::Sender<bool>,
 }
 
@@ -82,6 +84,7 @@ impl Session {
             // 0 is the session's own, 1 was the hello's. Ids of different sessions differ, so that late news are told from fresh ones.
             next_correlation: AtomicU64::new((number << 32) + 2),
             wrote: AtomicBool::new(false),
+            said_goodbye: AtomicBool::new(false),
             failed: watch::Sender::new(false),
         }))
     }
@@ -248,9 +251,16 @@ impl Session {
         Ok(())
     }
 
-    /// Says goodbye and closes, whether or not it is answered.
-    pub(super) async fn close(&self, patience: std::time::Duration) {
-        if tokio::time::timeout(patience, self.request(&GoodbyeRequest)).await.is_err() {
+    /// Says goodbye, unless somebody else has, and closes, whether or not it is answered.
+    pub(super) async fn close(&self, patience: Duration) {
+        let goodbye = async {
+            if self.0.said_goodbye.swap(true, Ordering::Relaxed) {
+                self.ended().await;
+            } else if let Err(error) = self.request(&GoodbyeRequest).await {
+                tracing::debug!(%error, "no goodbye");
+            }
+        };
+        if tokio::time::timeout(patience, goodbye).await.is_err() {
             tracing::debug!("the goodbye was not answered");
         }
         self.fail(&Error::Closed { what: "client" });

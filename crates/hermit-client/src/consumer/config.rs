@@ -86,8 +86,8 @@ impl ConsumerBuilder {
         self
     }
 
-    /// Bytes that may be received and not yet handed out, over all partitions. Default 8 MiB. One frame more can come for each
-    /// partition.
+    /// Bytes that may be received and not yet handed out, over all partitions. Default 8 MiB, at least 4 KiB for each partition.
+    /// One frame more can come for each.
     #[must_use]
     pub const fn prefetch_bytes(mut self, bytes: u64) -> Self {
         self.prefetch_bytes = bytes;

@@ -1,5 +1,6 @@
 //! Receiving: from deliveries to records in the application's hands.
 
+use bytes::Bytes;
 use hermit_proto::session::{DeliveryError, DeliveryHead, OffsetQuery, Response, ResponseError, SubscribeResponse, WireError};
 use hermit_proto::{CorrelationId, LeaderEpoch, Unit};
 use tokio::time::{Instant, sleep_until};
@@ -11,7 +12,9 @@ use crate::conn::{Event, LinkState, Session, SlotId};
 use crate::error::{Error, ProtocolFault, Result};
 
 /// A subscription's window is not made smaller than this, however many there are.
-const MIN_WINDOW_BYTES: u64 = 64 << 10;
+const MIN_WINDOW_BYTES: u64 = 4 << 10;
+/// Smaller payloads are copied out of the read buffer: in it, each could hold on to many times its own size.
+const COPY_BELOW_BYTES: usize = 16 << 10;
 
 /// What waits for its turn.
 #[derive(Debug)]
@@ -372,7 +375,11 @@ fn read_delivery(unit: Unit) -> std::result::Result<(What, Option<hermit_proto::
         return Ok((What::Trouble { error, ended }, None));
     }
     let head = DeliveryHead::decode(unit.key())?;
-    let chunk = Chunk::new(unit.into_payload().freeze(), head.next_offset);
+    let payload = match unit.payload() {
+        small if small.len() < COPY_BELOW_BYTES => Bytes::copy_from_slice(small),
+        _ => unit.into_payload().freeze(),
+    };
+    let chunk = Chunk::new(payload, head.next_offset);
     Ok((What::Records(chunk), Some(head.high_watermark)))
 }
 

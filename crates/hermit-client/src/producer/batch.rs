@@ -1,13 +1,11 @@
 //! Batches: gathering records, and turning them into frames.
 
-use std::sync::Arc;
-
 use bytes::{Bytes, BytesMut};
 use hermit_proto::record_set::{RecordSetBuilder, RecordSetError};
 use hermit_proto::{Codec, FrameError, PREFIX_SIZE, ProducedFrame, ProducerStamp};
 use tokio::time::Instant;
 
-use super::delivery::{BatchOutcome, BatchResult, Delivery};
+use super::delivery::{BatchOutcome, Completer, Delivery};
 use super::record::ProducerRecord;
 
 /// A batch that takes more records.
@@ -15,7 +13,7 @@ use super::record::ProducerRecord;
 pub(super) struct OpenBatch {
     gathered: Gathered,
     created: Instant,
-    result: Arc<BatchResult>,
+    result: Completer,
     cost_bytes: usize,
 }
 
@@ -38,14 +36,14 @@ struct Single {
 }
 
 impl OpenBatch {
-    pub(super) fn set(frame_timestamp: u64, created: Instant, result: BatchResult) -> Self {
+    pub(super) fn set(frame_timestamp: u64, created: Instant, result: Completer) -> Self {
         let gathered = Gathered::Set(RecordSetBuilder::new(frame_timestamp));
-        Self { gathered, created, result: Arc::new(result), cost_bytes: 0 }
+        Self { gathered, created, result, cost_bytes: 0 }
     }
 
-    pub(super) fn singles(created: Instant, result: BatchResult) -> Self {
+    pub(super) fn singles(created: Instant, result: Completer) -> Self {
         let gathered = Gathered::Singles { records: Vec::new(), frames_bytes: 0 };
-        Self { gathered, created, result: Arc::new(result), cost_bytes: 0 }
+        Self { gathered, created, result, cost_bytes: 0 }
     }
 
     pub(super) const fn created(&self) -> Instant {
@@ -96,7 +94,7 @@ impl OpenBatch {
             }
         }
         self.cost_bytes = self.cost_bytes.saturating_add(cost_bytes);
-        Ok(Delivery::new(self.result.clone(), index, timestamp))
+        Ok(self.result.delivery(index, timestamp))
     }
 
     /// Compresses, and takes no more records.
@@ -126,7 +124,7 @@ pub(super) struct Batch {
     record_count: u32,
     cost_bytes: usize,
     deadline: Instant,
-    result: Arc<BatchResult>,
+    result: Completer,
     /// Its first records were stored apart from the rest.
     torn: bool,
 }
@@ -160,7 +158,7 @@ impl Batch {
 
     /// A handle onto the batch's result.
     pub(super) fn delivery(&self) -> Delivery {
-        Delivery::new(self.result.clone(), 0, 0)
+        self.result.delivery(0, 0)
     }
 
     pub(super) fn finish(self, outcome: BatchOutcome) {

@@ -11,8 +11,8 @@ fn stamp(first: i32) -> ProducerStamp {
     ProducerStamp { id: ProducerId(3), epoch: ProducerEpoch(1), first_sequence: Sequence(first) }
 }
 
-fn result() -> BatchResult {
-    BatchResult::new("t".into(), PartitionId(0))
+fn result() -> Completer {
+    Completer::new("t".into(), PartitionId(0))
 }
 
 #[test]

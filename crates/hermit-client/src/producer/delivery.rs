@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub(super) type BatchOutcome = Result<Option<Offset>>;
 
 #[derive(Debug)]
-pub(super) struct BatchResult {
+struct BatchResult {
     topic: Arc<str>,
     partition: PartitionId,
     state: Mutex<State>,
@@ -27,19 +27,44 @@ enum State {
 }
 
 impl BatchResult {
-    pub(super) fn new(topic: Arc<str>, partition: PartitionId) -> Self {
-        Self { topic, partition, state: Mutex::new(State::Pending(Vec::new())) }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn finish(&self, outcome: BatchOutcome) {
-        let before = std::mem::replace(&mut *self.state(), State::Done(outcome));
-        if let State::Pending(wakers) = before {
+    /// The first outcome stays.
+    fn finish(&self, outcome: BatchOutcome) {
+        let mut state = self.state();
+        if let State::Pending(wakers) = &mut *state {
+            let wakers = std::mem::take(wakers);
+            *state = State::Done(outcome);
+            drop(state);
             wakers.into_iter().for_each(Waker::wake);
         }
+    }
+}
+
+/// The duty to tell how a batch fared. A batch that is dropped without a word counts as closed, so that no one waits for ever.
+#[derive(Debug)]
+pub(super) struct Completer(Arc<BatchResult>);
+
+impl Completer {
+    pub(super) fn new(topic: Arc<str>, partition: PartitionId) -> Self {
+        Self(Arc::new(BatchResult { topic, partition, state: Mutex::new(State::Pending(Vec::new())) }))
+    }
+
+    pub(super) fn finish(self, outcome: BatchOutcome) {
+        self.0.finish(outcome);
+    }
+
+    /// A handle for the record with this index.
+    pub(super) fn delivery(&self, index: u32, timestamp: u64) -> Delivery {
+        Delivery { batch: self.0.clone(), index, timestamp, waker: None }
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        self.0.finish(Err(Error::Closed { what: "producer" }));
     }
 }
 
@@ -54,12 +79,6 @@ pub struct Delivery {
     index: u32,
     timestamp: u64,
     waker: Option<usize>,
-}
-
-impl Delivery {
-    pub(super) const fn new(batch: Arc<BatchResult>, index: u32, timestamp: u64) -> Self {
-        Self { batch, index, timestamp, waker: None }
-    }
 }
 
 impl Future for Delivery {
@@ -86,12 +105,5 @@ impl Future for Delivery {
                 Poll::Pending
             }
         }
-    }
-}
-
-/// A producer that ends leaves no one waiting.
-impl Drop for BatchResult {
-    fn drop(&mut self) {
-        self.finish(Err(Error::Closed { what: "producer" }));
     }
 }

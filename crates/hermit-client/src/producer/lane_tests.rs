@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::Result;
 use crate::producer::batch::OpenBatch;
-use crate::producer::delivery::BatchResult;
+use crate::producer::delivery::Completer;
 use crate::producer::record::ProducerRecord;
 use hermit_proto::session::{Operation, WireError};
 use hermit_proto::{Codec, PartitionId};
@@ -74,7 +74,7 @@ impl Harness {
 }
 
 fn batch(size: usize, deadline: Instant, singles: bool) -> Batch {
-    let result = BatchResult::new("t".into(), PartitionId(0));
+    let result = Completer::new("t".into(), PartitionId(0));
     let mut open = if singles { OpenBatch::singles(deadline, result) } else { OpenBatch::set(0, deadline, result) };
     for _ in 0..size {
         drop(open.append(&ProducerRecord::new("v").key("k"), 0, 1).unwrap());

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, OpenBatch};
 use super::config::Keyless;
-use super::delivery::{BatchResult, Delivery};
+use super::delivery::{Completer, Delivery};
 use super::record::ProducerRecord;
 use crate::error::{Error, RecordFault, Result};
 
@@ -199,7 +199,7 @@ impl Slot {
             announce |= self.seal(&mut state);
         }
         let open = state.open.get_or_insert_with(|| {
-            let result = BatchResult::new(self.name.clone(), self.partition);
+            let result = Completer::new(self.name.clone(), self.partition);
             if single { OpenBatch::singles(now, result) } else { OpenBatch::set(timestamp, now, result) }
         });
         let invalid = |error: RecordSetError| {
