@@ -1,6 +1,8 @@
 //! Settings: flags over environment over file over defaults. What is mis-spelt or not allowed refuses the start.
 
 mod file;
+#[cfg(test)]
+mod manual;
 mod names;
 mod table;
 
