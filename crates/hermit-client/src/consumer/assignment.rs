@@ -26,6 +26,8 @@ pub(super) enum State {
     Subscribed {
         subscription: CorrelationId,
     },
+    /// The position is not there any more, and where to go on has to be looked up.
+    Lost(Reset),
     /// An error was reported; [`Assignment::seek`] begins again.
     Stopped,
     /// The end that was set is reached.
@@ -39,8 +41,6 @@ pub(super) enum Remedy {
     GoOn,
     /// To be reported; the state says how it goes on.
     Report(Error),
-    /// The position has to be looked up anew.
-    Reset(Reset),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Assignment {
     pub(super) const fn subscription(&self) -> Option<CorrelationId> {
         match self.state {
             State::Subscribing { subscription, .. } | State::Subscribed { subscription } => Some(subscription),
-            State::Idle { .. } | State::Stopped | State::Ended => None,
+            State::Idle { .. } | State::Lost(_) | State::Stopped | State::Ended => None,
         }
     }
 
@@ -281,13 +281,11 @@ impl Assignment {
         }
         tracing::warn!(%error, ?policy, "going on elsewhere");
         match policy {
-            OnLostPosition::Fail | OnLostPosition::Earliest => Remedy::Reset(Reset::Earliest),
-            OnLostPosition::Latest => Remedy::Reset(Reset::Latest),
-            OnLostPosition::EpochEnd => {
-                self.seek(last_good, LeaderEpoch::UNKNOWN);
-                Remedy::GoOn
-            }
+            OnLostPosition::Fail | OnLostPosition::Earliest => self.state = State::Lost(Reset::Earliest),
+            OnLostPosition::Latest => self.state = State::Lost(Reset::Latest),
+            OnLostPosition::EpochEnd => self.seek(last_good, LeaderEpoch::UNKNOWN),
         }
+        Remedy::GoOn
     }
 
     fn again(&mut self, ended: bool) {
@@ -312,7 +310,7 @@ impl Assignment {
         match self.state {
             State::Idle { until } => until,
             State::Subscribing { since, .. } => Some(since + patience),
-            State::Subscribed { .. } | State::Stopped | State::Ended => None,
+            State::Subscribed { .. } | State::Lost(_) | State::Stopped | State::Ended => None,
         }
     }
 }

@@ -51,8 +51,9 @@ fn a_lost_position_is_left_by_the_policy() {
         assert!(assignment.is_due(Instant::now()));
         for (policy, expected) in [(OnLostPosition::Earliest, Reset::Earliest), (OnLostPosition::Latest, Reset::Latest)] {
             let mut assignment = assigned(OnDamage::Stop, policy);
-            let remedy = assignment.trouble(error.clone(), true, Instant::now());
-            assert!(matches!(remedy, Remedy::Reset(reset) if reset == expected), "{remedy:?}");
+            assert!(matches!(assignment.trouble(error.clone(), true, Instant::now()), Remedy::GoOn));
+            assert_eq!(assignment.state, State::Lost(expected));
+            assert!(!assignment.is_over() && !assignment.is_due(Instant::now()) && assignment.subscription().is_none());
         }
     }
 }

@@ -4,6 +4,7 @@ mod assignment;
 mod chunk;
 mod commit;
 mod config;
+mod follow;
 mod record;
 mod stream;
 
@@ -65,8 +66,6 @@ pub struct Consumer {
     records: VecDeque<Record>,
     /// Where `records` came from.
     current: Option<Current>,
-    /// The partition whose position has to be looked up.
-    resetting: Option<(SlotId, assignment::Reset)>,
     /// What came up behind the records of a batch.
     deferred: Option<Error>,
 }
@@ -93,7 +92,6 @@ impl Consumer {
             waiting: VecDeque::new(),
             records: VecDeque::new(),
             current: None,
-            resetting: None,
             deferred: None,
         }
     }

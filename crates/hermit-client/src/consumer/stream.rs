@@ -2,17 +2,15 @@
 
 use bytes::Bytes;
 use hermit_proto::session::{DeliveryError, DeliveryHead, OffsetQuery, Response, ResponseError, SubscribeResponse, WireError};
-use hermit_proto::{CorrelationId, LeaderEpoch, Unit};
-use tokio::time::{Instant, sleep_until};
+use hermit_proto::{CorrelationId, LeaderEpoch, Offset, Unit};
+use tokio::time::Instant;
 
 use super::assignment::{Remedy, Reset, State};
 use super::chunk::Chunk;
 use super::{Consumer, Current, Record};
-use crate::conn::{Event, LinkState, Session, SlotId};
+use crate::conn::{Event, SlotId};
 use crate::error::{Error, ProtocolFault, Result};
 
-/// A subscription's window is not made smaller than this, however many there are.
-const MIN_WINDOW_BYTES: u64 = 4 << 10;
 /// Smaller payloads are copied out of the read buffer: in it, each could hold on to many times its own size.
 const COPY_BELOW_BYTES: usize = 16 << 10;
 
@@ -48,8 +46,8 @@ impl Consumer {
             if let Some(record) = self.next_ready()? {
                 return Ok(Some(record));
             }
-            if self.resetting.is_some() {
-                self.reset_position().await?;
+            if let Some((slot, reset)) = self.lost() {
+                self.find_position(slot, reset).await?;
             } else if self.assignments.iter().all(super::Assignment::is_over) {
                 return Ok(None);
             } else {
@@ -164,24 +162,18 @@ impl Consumer {
             return Ok(());
         };
         let what = match event {
-            Event::Answer { unit, .. } => match SubscribeResponse::decode_response(unit.header(), unit.key(), unit.payload()) {
-                Ok(answer) => {
-                    assignment.subscribed(&answer);
-                    return Ok(());
-                }
-                Err(ResponseError::Refused(error)) => Ok(What::Trouble { error, ended: true }),
-                Err(ResponseError::Malformed(fault)) => Err(ProtocolFault::from(fault)),
-            },
-            Event::Delivery { unit, .. } => read_delivery(unit)
-                .inspect(|what| {
-                    if let (What::Records(_), Some(end)) = (&what.0, what.1) {
-                        assignment.high_watermark = Some(end);
-                    }
-                })
-                .map(|what| what.0),
+            Event::Answer { unit, .. } => read_answer(&unit),
+            Event::Delivery { unit, .. } => read_delivery(unit),
         };
         match what {
-            Ok(what) => self.waiting.push_back(Waiting { slot, subscription, what }),
+            Ok(News::Subscribed(answer)) => assignment.subscribed(&answer),
+            Ok(News::Records { chunk, high_watermark }) => {
+                assignment.high_watermark = Some(high_watermark);
+                self.waiting.push_back(Waiting { slot, subscription, what: What::Records(chunk) });
+            }
+            Ok(News::Trouble { error, ended }) => {
+                self.waiting.push_back(Waiting { slot, subscription, what: What::Trouble { error, ended } });
+            }
             // The link makes another session, and reading goes on in that.
             Err(source) => {
                 if let Some(session) = self.session.take() {
@@ -203,27 +195,24 @@ impl Consumer {
         match remedy {
             Remedy::GoOn => Ok(()),
             Remedy::Report(error) => Err(error),
-            Remedy::Reset(reset) => {
-                self.resetting = Some((slot, reset));
-                Ok(())
-            }
         }
     }
 
+    fn lost(&self) -> Option<(SlotId, Reset)> {
+        self.assignments.iter().enumerate().find_map(|(slot, assignment)| match assignment.state {
+            State::Lost(reset) => Some((SlotId(slot), reset)),
+            _ => None,
+        })
+    }
+
     /// Looks up where to go on, by the policy for lost positions.
-    async fn reset_position(&mut self) -> Result<()> {
-        let Some((slot, reset)) = self.resetting else { return Ok(()) };
-        let Some(assignment) = self.assignments.get(slot.0) else {
-            self.resetting = None;
-            return Ok(());
-        };
+    async fn find_position(&mut self, slot: SlotId, reset: Reset) -> Result<()> {
+        let Some(assignment) = self.assignments.get(slot.0) else { return Ok(()) };
         let query = match reset {
             Reset::Earliest => OffsetQuery::Earliest,
             Reset::Latest => OffsetQuery::Latest,
         };
         let found = self.admin.list_offsets_by_id(assignment.topic_id, assignment.source.partition, query).await;
-        self.resetting = None;
-        self.unsubscribe(slot);
         let Some(assignment) = self.assignments.get_mut(slot.0) else { return Ok(()) };
         match found {
             Ok(found) => assignment.seek(found.offset, LeaderEpoch::UNKNOWN),
@@ -234,159 +223,32 @@ impl Consumer {
         }
         Ok(())
     }
+}
 
-    /// Notices a lost or new session, and subscribes what is not subscribed.
-    fn follow_session(&mut self) -> Result<()> {
-        if self.session.as_ref().is_some_and(|session| session.failure().is_some()) {
-            self.session = None;
-            self.disconnected();
-        }
-        if self.session.is_none()
-            && let LinkState::Up(session) = &*self.link_state.borrow_and_update()
-            && session.failure().is_none()
-        {
-            self.session = Some(session.clone());
-            self.down_since = None;
-        }
-        match self.session.clone() {
-            Some(session) => self.subscribe(&session),
-            None => {
-                self.down_since.get_or_insert_with(Instant::now);
-                Ok(())
-            }
-        }
-    }
+/// What the reader task left in the inbox.
+enum News {
+    Subscribed(SubscribeResponse),
+    Records { chunk: Chunk, high_watermark: Offset },
+    Trouble { error: WireError, ended: bool },
+}
 
-    /// What came and was not handed out comes again in the next session.
-    fn disconnected(&mut self) {
-        self.waiting.clear();
-        self.records.clear();
-        self.current = None;
-        while self.inbox.pop().is_some() {}
-        for assignment in &mut self.assignments {
-            assignment.disconnected();
-        }
-    }
-
-    fn subscribe(&mut self, session: &Session) -> Result<()> {
-        let now = Instant::now();
-        let patience = self.link.config().request_timeout;
-        let window = self.window_bytes(session);
-        let resetting = self.resetting.map(|(slot, _)| slot);
-        for (slot, assignment) in self.assignments.iter_mut().enumerate() {
-            let slot = SlotId(slot);
-            if let State::Subscribing { subscription, since } = assignment.state
-                && since + patience <= now
-            {
-                session.unsubscribe(subscription)?;
-                assignment.state = State::Idle { until: None };
-                assignment.retry(true, now);
-                return Err(Error::Timeout { awaited: "answer to Subscribe", after: patience, source: None });
-            }
-            if !assignment.is_due(now) || resetting == Some(slot) {
-                continue;
-            }
-            match session.subscribe(&assignment.request(window), &self.inbox, slot) {
-                Ok(subscription) => assignment.requested(subscription, now),
-                // It has failed; the next one is not far.
-                Err(error) if error.is_transport() => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Each partition's share of the prefetch, within what one delivery may hold.
-    fn window_bytes(&self, session: &Session) -> u64 {
-        let share = self.settings.prefetch_bytes / (self.assignments.len().max(1) as u64);
-        let most = self.link.config().max_unit_bytes.saturating_sub(session.limits().max_frame_bytes.into());
-        share.max(MIN_WINDOW_BYTES).min(self.settings.prefetch_bytes).min(most.max(1))
-    }
-
-    /// Ends a partition's subscription and forgets what came of it.
-    pub(super) fn unsubscribe(&mut self, slot: SlotId) {
-        let Some(assignment) = self.assignments.get_mut(slot.0) else { return };
-        let subscription = assignment.subscription();
-        assignment.disconnected();
-        if self.current.as_ref().is_some_and(|current| current.slot == slot) {
-            self.current = None;
-            self.records.clear();
-        }
-        if self.resetting.is_some_and(|(resetting, _)| resetting == slot) {
-            self.resetting = None;
-        }
-        if let Some(subscription) = subscription {
-            self.end_subscription(subscription);
-        }
-    }
-
-    pub(super) fn end_subscription(&self, subscription: CorrelationId) {
-        if let Some(session) = &self.session
-            && let Err(error) = session.unsubscribe(subscription)
-        {
-            tracing::debug!(%error, "ending a subscription");
-        }
-    }
-
-    /// Waits until there may be something to do.
-    async fn wait(&mut self) -> Result<()> {
-        let patience = self.link.config().request_timeout;
-        let report_at = self.down_since.map(|since| since + patience);
-        let wake = self.assignments.iter().filter_map(|assignment| assignment.next_wake(patience)).min();
-        // Without a session, there is nothing to do for the partitions.
-        let wake = if report_at.is_some() { report_at } else { wake };
-        let timer = async {
-            match wake {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        let session = self.session.clone();
-        let ended = async {
-            match &session {
-                Some(session) => session.ended().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.inbox.arrived() => {}
-            _error = ended => {}
-            changed = self.link_state.changed() => {
-                if changed.is_err() {
-                    return Err(Error::Closed { what: "client" });
-                }
-            }
-            () = timer => {
-                if report_at.is_some_and(|at| at <= Instant::now()) {
-                    self.down_since = Some(Instant::now());
-                    let source = self.link.last_failure().map(std::sync::Arc::new);
-                    return Err(Error::Timeout { awaited: "connection", after: patience, source });
-                }
-            }
-        }
-        Ok(())
+fn read_answer(unit: &Unit) -> Result<News, ProtocolFault> {
+    match SubscribeResponse::decode_response(unit.header(), unit.key(), unit.payload()) {
+        Ok(answer) => Ok(News::Subscribed(answer)),
+        Err(ResponseError::Refused(error)) => Ok(News::Trouble { error, ended: true }),
+        Err(ResponseError::Malformed(fault)) => Err(fault.into()),
     }
 }
 
-/// A delivery, and the high watermark that it tells of.
-fn read_delivery(unit: Unit) -> std::result::Result<(What, Option<hermit_proto::Offset>), ProtocolFault> {
+fn read_delivery(unit: Unit) -> Result<News, ProtocolFault> {
     if unit.header().record_count != 0 {
         let DeliveryError { ended, error } = DeliveryError::decode(unit.header(), unit.payload())?;
-        return Ok((What::Trouble { error, ended }, None));
+        return Ok(News::Trouble { error, ended });
     }
     let head = DeliveryHead::decode(unit.key())?;
     let payload = match unit.payload() {
         small if small.len() < COPY_BELOW_BYTES => Bytes::copy_from_slice(small),
         _ => unit.into_payload().freeze(),
     };
-    let chunk = Chunk::new(payload, head.next_offset);
-    Ok((What::Records(chunk), Some(head.high_watermark)))
-}
-
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        for slot in 0..self.assignments.len() {
-            self.unsubscribe(SlotId(slot));
-        }
-    }
+    Ok(News::Records { chunk: Chunk::new(payload, head.next_offset), high_watermark: head.high_watermark })
 }

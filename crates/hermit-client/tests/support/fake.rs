@@ -55,6 +55,7 @@ impl Fake {
     /// The next connection, before its hello.
     pub async fn accept_raw(&self) -> Peer {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
         let limits = UnitLimits { max_key_bytes: 1024, max_body_bytes: 64 << 20 };
         Peer { stream, deframer: Deframer::new(&[magic::REQUEST], limits) }
     }

@@ -1,22 +1,25 @@
 //! The task behind a producer: carries batches from the slots to the lanes, and between lanes and connection.
 
+mod identity;
+mod requests;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hermit_proto::session::{Acks, InitProducerIdRequest, Operation, ProduceResponse, ProduceTarget, Response, Status};
-use hermit_proto::{CorrelationId, PartitionId, TopicId, Unit};
+use hermit_proto::session::Acks;
+use hermit_proto::{CorrelationId, PartitionId, TopicId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
+use super::batch::Batch;
 use super::delivery::Delivery;
-use super::lane::{Finished, Identity, Lane, LaneConfig, Outcome, Promise, Token};
+use super::lane::{Finished, Identity, Lane, LaneConfig, Token};
 use super::slot::{Left, Slot};
-use crate::conn::{Link, LinkState, ProduceAnswer, ProduceOutcome, Retry, Session};
-use crate::error::{Error, ProtocolFault, RecordFault, Result};
+use crate::conn::{Link, LinkState, ProduceAnswer, Session};
+use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -166,7 +169,7 @@ impl Driver {
                 for number in numbers {
                     self.gather(number, |_begun| true);
                 }
-                let batches = self.streams.values().flat_map(|stream| stream.lane.batches()).map(super::batch::Batch::delivery);
+                let batches = self.streams.values().flat_map(|stream| stream.lane.batches()).map(Batch::delivery);
                 // Whoever flushes may have stopped waiting.
                 drop(reply.send(batches.collect()));
             }
@@ -233,103 +236,6 @@ impl Driver {
             }
         }
         self.touch_all();
-    }
-
-    fn take_answer(&mut self, answer: ProduceAnswer) {
-        let ProduceAnswer { session, correlation, outcome } = answer;
-        let token = Token { session, correlation };
-        let Some(request) = self.requests.remove(&token) else {
-            if let ProduceOutcome::Answered(unit) = outcome {
-                self.take_refusal(&unit);
-            }
-            return;
-        };
-        let outcome = match outcome {
-            ProduceOutcome::Answered(unit) => self.read_answer(&unit, request.record_count),
-            ProduceOutcome::Written => Outcome::Stored { base: None },
-            ProduceOutcome::Lost(error) => Outcome::Lost(error),
-        };
-        if let Some(stream) = self.streams.get_mut(&request.stream) {
-            if let Outcome::Refused(error) = &outcome
-                && matches!(error.status(), Some(Status::UnknownTopic | Status::UnknownPartition))
-            {
-                stream.slot.mark_gone();
-            }
-            let finished = stream.lane.answered(token, outcome, Instant::now());
-            self.touched.insert(request.stream);
-            self.finish(finished);
-        }
-    }
-
-    fn read_answer(&self, unit: &Unit, record_count: u32) -> Outcome {
-        let server: Arc<str> = self.session.as_ref().map_or_else(|| Arc::from("the broker"), |session| session.server().clone());
-        match ProduceResponse::decode_response(unit.header(), unit.key(), unit.payload()) {
-            Ok(stored) => {
-                // Offsets are told only where they follow one another.
-                let contiguous = stored.base_offset.checked_add(record_count.into()) == Some(stored.end_offset);
-                Outcome::Stored { base: contiguous.then_some(stored.base_offset) }
-            }
-            Err(error) => match Error::answer(Operation::Produce, &server, error) {
-                refused @ Error::Refused { .. } => Outcome::Refused(refused),
-                broken => {
-                    // Whatever it meant to say, the session cannot be trusted any more.
-                    if let Some(session) = &self.session {
-                        session.fail(&broken);
-                    }
-                    Outcome::Lost(broken)
-                }
-            },
-        }
-    }
-
-    /// A refusal of records that were sent with [`Acks::None`], whose deliveries are done long since.
-    fn take_refusal(&self, unit: &Unit) {
-        if Some(unit.correlation()) == self.refusals
-            && let Outcome::Refused(error) = self.read_answer(unit, 0)
-        {
-            tracing::warn!(%error, "records that were sent without asking for an answer were refused");
-            self.shared.note_failure(&error);
-        }
-    }
-
-    fn take_identity(&mut self, identity: Result<Identity>) {
-        self.asking_identity = false;
-        match identity {
-            Ok(identity) => self.identity = Some(identity),
-            Err(error) => {
-                let mut finished = Vec::new();
-                for stream in self.streams.values_mut().filter(|stream| stream.lane.wants_identity()) {
-                    stream.lane.note(&error);
-                    if !error.is_retryable() && !error.is_transport() {
-                        finished.extend(stream.lane.abandon(&error));
-                    }
-                }
-                self.finish(finished);
-            }
-        }
-        self.touch_all();
-    }
-
-    fn ask_identity(&mut self) {
-        if self.asking_identity {
-            return;
-        }
-        self.asking_identity = true;
-        let (link, reply) = (self.link.clone(), self.identities_to.clone());
-        // Asks for as long as the request timeout, with back-off.
-        tokio::spawn(async move {
-            let given = link.call(&InitProducerIdRequest::default(), Retry::Always).await;
-            let checked = given.and_then(|given| {
-                if given.producer_id.is_some() && given.producer_epoch.0 >= 0 {
-                    return Ok(Identity { id: given.producer_id, epoch: given.producer_epoch });
-                }
-                let problem = "it holds no producer id";
-                let source = ProtocolFault::Answer { operation: Operation::InitProducerId, problem };
-                Err(Error::Protocol { server: Arc::from("the broker"), source })
-            });
-            // The driver may have ended meanwhile.
-            drop(reply.send(checked));
-        });
     }
 
     fn finish(&self, finished: Vec<Finished>) {
@@ -409,64 +315,6 @@ impl Driver {
         }
     }
 
-    fn send_from(&mut self, number: usize, now: Instant) {
-        loop {
-            let Some(stream) = self.streams.get_mut(&number) else { return };
-            if stream.lane.wants_identity() && !self.identity.is_some_and(|identity| stream.lane.offer_identity(identity)) {
-                return self.ask_identity();
-            }
-            let Some(session) = &self.session else { return };
-            let Some((batch, stamp)) = stream.lane.next_to_send(now) else { return };
-            let record_count = batch.record_count();
-            let target = ProduceTarget { topic: stream.slot.topic, partition: stream.slot.partition, acks: self.acks };
-            let sent = match batch.encode(stamp) {
-                Ok(frames) => session.produce(&target, &frames.head, frames.tail, &self.answers_to, self.refusals),
-                Err(error) => {
-                    let source = RecordFault::Encoding(error.to_string().into());
-                    Err(Error::InvalidRecord { topic: stream.slot.name.clone(), source })
-                }
-            };
-            match sent {
-                Ok(correlation) => {
-                    let token = Token { session: session.number(), correlation };
-                    stream.lane.sent(token);
-                    self.requests.insert(token, Request { stream: number, record_count });
-                    self.sent.push_back((now, token));
-                }
-                Err(error @ (Error::InvalidRecord { .. } | Error::Encode(_))) => {
-                    let finished = stream.lane.unsendable(error, now);
-                    self.finish(finished);
-                }
-                // The session has failed; the link will bring another.
-                Err(error) => {
-                    stream.lane.note(&error);
-                    self.session = None;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Gives up a session that leaves a request unanswered for too long: its successor gets everything in the right order.
-    fn check_requests(&mut self, now: Instant) -> Option<Instant> {
-        let patience = self.link.config().request_timeout;
-        while let Some((at, token)) = self.sent.front().copied() {
-            if !self.requests.contains_key(&token) {
-                self.sent.pop_front();
-                continue;
-            }
-            if at + patience > now {
-                return Some(at + patience);
-            }
-            self.sent.pop_front();
-            if let Some(session) = self.session.as_ref().filter(|session| session.number() == token.session) {
-                let source = io::Error::new(io::ErrorKind::TimedOut, format!("records were not answered within {patience:?}"));
-                session.fail(&Error::ConnectionLost { server: session.server().clone(), source: Arc::new(source) });
-            }
-        }
-        None
-    }
-
     fn abandon(&mut self, error: &Error) {
         let numbers: Vec<_> = self.streams.keys().copied().collect();
         for number in numbers {
@@ -491,9 +339,4 @@ impl Driver {
         }
         self.streams.values().for_each(|stream| stream.slot.fail(&closed));
     }
-}
-
-impl Promise {
-    #[cfg(test)]
-    pub(super) const ALL: [Self; 3] = [Self::AtMostOnce, Self::AtLeastOnce, Self::Idempotent];
 }
