@@ -78,6 +78,13 @@ impl Fenced {
         self.0.retain(|range| exists(range.segment));
     }
 
+    /// Keeps the ranges for which `stays` holds; answers whether any went.
+    pub(crate) fn retain(&mut self, stays: impl Fn(&FencedRange) -> bool) -> bool {
+        let before = self.0.len();
+        self.0.retain(stays);
+        self.0.len() < before
+    }
+
     /// Reads the file. A damaged one reads as empty: the ranges are found again when they are read.
     pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let body = KIND.read(disk, &dir.join(names::FENCED))?.flatten().unwrap_or_default();

@@ -128,7 +128,7 @@ struct Inner {
     /// Taken in this order: `flushing`, `maintaining`, `state`, `view`.
     flushing: Mutex<Flushing>,
     /// Held by whoever replaces or removes segments.
-    maintaining: Mutex<()>,
+    maintaining: Mutex<Maintaining>,
     state: Mutex<State>,
     flushed: Condvar,
     view: RwLock<View>,
@@ -180,6 +180,12 @@ struct Active {
 struct Flushing {
     checkpoint: CheckpointWriter,
     checkpointed_at: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Maintaining {
+    /// The next compaction notes keys from here on.
+    compact_from: Offset,
 }
 
 #[derive(Debug)]

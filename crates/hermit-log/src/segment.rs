@@ -207,11 +207,10 @@ impl Segment {
         Ok(entries)
     }
 
-    /// A frame's position from which a forward scan finds `offset`.
-    pub(crate) fn floor_of_offset(&self, offset: Offset) -> io::Result<u64> {
+    /// The frame from which a forward scan finds `offset`; the segment's first where there is no entry.
+    pub(crate) fn floor_of_offset(&self, offset: Offset) -> io::Result<Option<IndexEntry>> {
         let base = self.base;
-        let entry = self.last_where(move |entry| entry.offset(base) <= offset)?;
-        Ok(entry.map_or(0, |entry| u64::from(entry.position)))
+        self.last_where(move |entry| entry.offset(base) <= offset)
     }
 
     /// The last indexed frame at or before `position`.
@@ -219,10 +218,9 @@ impl Segment {
         self.last_where(move |entry| u64::from(entry.position) <= position)
     }
 
-    /// A frame's position from which a forward scan finds the first frame appended at `time` or later.
-    pub(crate) fn floor_of_time(&self, time: u64) -> io::Result<u64> {
-        let entry = self.last_where(move |entry| entry.append_time < time)?;
-        Ok(entry.map_or(0, |entry| u64::from(entry.position)))
+    /// The frame from which a forward scan finds the first one appended at `time` or later; the segment's first where there is no entry.
+    pub(crate) fn floor_of_time(&self, time: u64) -> io::Result<Option<IndexEntry>> {
+        self.last_where(move |entry| entry.append_time < time)
     }
 
     /// All index entries, in order.
@@ -246,7 +244,17 @@ impl Segment {
             return Ok(Some(*epoch));
         }
         let file = self.wal.get()?;
-        let prefix = FrameReader::short(&*file, end_position).prefix(0, &self.salt)?;
+        let mut reader = FrameReader::prefixes(&*file, end_position);
+        let mut prefix = reader.prefix(0, &self.salt)?;
+        if prefix.is_none() && end_position > 0 {
+            // The first frame is damaged: any other tells as well.
+            for entry in self.entries()? {
+                prefix = reader.prefix(u64::from(entry.position), &self.salt)?;
+                if prefix.is_some() {
+                    break;
+                }
+            }
+        }
         Ok(prefix.map(|prefix| *self.epoch.get_or_init(|| prefix.extension.leader_epoch)))
     }
 

@@ -83,9 +83,11 @@ impl View {
     ) {
         let before = self.bounds();
         self.log_start = log_start.unwrap_or(self.log_start);
-        self.high_watermark = high_watermark.unwrap_or(self.high_watermark);
-        self.flushed_end = flushed_end.unwrap_or(self.flushed_end);
-        self.log_end = log_end.unwrap_or(self.log_end);
+        // An end that is there already keeps its segment: it may have entered the next one since the caller looked.
+        let moved = |old: End, new: Option<End>| new.filter(|new| new.offset != old.offset).unwrap_or(old);
+        self.high_watermark = moved(self.high_watermark, high_watermark);
+        self.flushed_end = moved(self.flushed_end, flushed_end);
+        self.log_end = moved(self.log_end, log_end);
         let after = self.bounds();
         debug_assert!(
             before.log_start <= after.log_start

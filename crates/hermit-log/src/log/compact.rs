@@ -3,6 +3,7 @@
 //! Sealed segments are rewritten one by one, oldest first. A segment's rename is the one step that counts: before it the old frames are
 //! there, after it the new ones, and each step is durable before the next, so that a value is gone before the tombstone that deleted it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,9 +37,17 @@ pub struct Compacted {
     pub bytes: u64,
 }
 
-/// The newest offset of each key, from the log start to some offset.
+/// The newest frame of each key that was met in a part of the log.
 struct Newest {
-    by_key: HashMap<Box<[u8]>, Offset>,
+    by_key: HashMap<Box<[u8]>, NewestFrame>,
+    /// Frames from here on were not looked at.
+    end: Offset,
+}
+
+struct NewestFrame {
+    offset: Offset,
+    /// An older frame of the key was kept all the same: if this one is a tombstone, it must go on hiding that.
+    hides: Cell<bool>,
 }
 
 /// What decides whether a frame stays.
@@ -56,7 +65,7 @@ impl Log {
     /// [`LogError::Io`] and [`LogError::DiskFull`]; what is done by then stays done.
     pub fn compact(&self) -> Result<Compacted, LogError> {
         let inner = &self.inner;
-        let _maintaining = inner.maintaining.lock();
+        let mut maintaining = inner.maintaining.lock();
         let Some(config) = self.config().compaction else { return Ok(Compacted::default()) };
         let candidates = {
             let view = inner.view.read();
@@ -71,7 +80,9 @@ impl Log {
         if candidates.is_empty() {
             return Ok(Compacted::default());
         }
-        let newest = self.newest(&config)?;
+        let newest = self.newest(&config, maintaining.compact_from)?;
+        // Where the keys did not fit into memory, the next run begins with those that come then.
+        maintaining.compact_from = if newest.end < self.bounds().high_watermark { newest.end } else { Offset::ZERO };
         let producers = {
             let mut state = inner.state.lock();
             inner.load_producers(&mut state)?;
@@ -96,47 +107,43 @@ impl Log {
         Ok(done)
     }
 
-    fn newest(&self, config: &CompactionConfig) -> Result<Newest, LogError> {
-        let mut by_key: HashMap<Box<[u8]>, Offset> = HashMap::new();
+    fn newest(&self, config: &CompactionConfig, from: Offset) -> Result<Newest, LogError> {
+        let mut by_key: HashMap<Box<[u8]>, NewestFrame> = HashMap::new();
         let mut used_bytes = 0;
-        let mut cursor = self.cursor_until(self.bounds().log_start, Until::HighWatermark)?;
-        let mut buffer = Vec::new();
+        let bounds = self.bounds();
+        let from = if from < bounds.high_watermark { from.max(bounds.log_start) } else { bounds.log_start };
+        let mut cursor = self.cursor_past_damage(from, Until::HighWatermark)?;
         while used_bytes < config.key_memory_bytes {
             let range = match cursor.next(CHUNK_BYTES as u64) {
                 Ok(Some(range)) => range,
                 Ok(None) => break,
                 Err(LogError::Corrupt { next, .. }) if next > cursor.next_offset() => {
-                    cursor = self.cursor(next)?;
+                    cursor = self.cursor_past_damage(next, Until::HighWatermark)?;
                     continue;
                 }
                 Err(LogError::Corrupt { .. }) => break,
                 Err(error) => return Err(error),
             };
-            buffer.clear();
-            range.read_into(&mut buffer)?;
-            let mut rest = &buffer[..];
-            while let Some((view, behind)) = split(rest) {
-                if let Some(key) = compaction_key(&view) {
+            // A rotten frame may show another's key: it must not stand for that.
+            let intact = range.each_intact(|view| {
+                if let Some(key) = compaction_key(view) {
                     match by_key.get_mut(key) {
-                        Some(offset) => *offset = view.prefix.offset(),
+                        Some(newest) => newest.offset = view.prefix.offset(),
                         None => {
                             used_bytes += key.len() + KEY_OVERHEAD_BYTES;
-                            by_key.insert(key.into(), view.prefix.offset());
+                            by_key.insert(key.into(), NewestFrame { offset: view.prefix.offset(), hides: Cell::new(false) });
                         }
                     }
                 }
-                rest = behind;
+            });
+            match intact {
+                Ok(()) => {}
+                Err(LogError::Corrupt { next, .. }) => cursor = self.cursor_past_damage(next, Until::HighWatermark)?,
+                Err(error) => return Err(error),
             }
         }
-        Ok(Newest { by_key })
+        Ok(Newest { by_key, end: cursor.next_offset() })
     }
-}
-
-/// The first frame of stored bytes.
-fn split(bytes: &[u8]) -> Option<(FrameView<'_>, &[u8])> {
-    let prefix = hermit_proto::FramePrefix::decode(bytes.first_chunk()?);
-    let (frame, rest) = bytes.split_at_checked(usize::try_from(prefix.frame_bytes()).ok()?)?;
-    Some((FrameView::trusted(frame)?, rest))
 }
 
 /// The key by which a frame is compacted; `None` for what always stays.
@@ -153,10 +160,14 @@ impl Rules<'_> {
             .prefix
             .producer()
             .is_some_and(|stamp| self.producers.is_some_and(|producers| producers.is_last_of(stamp.id, offset)));
-        // A key that did not fit into memory waits for the next run.
-        let Some(newest) = self.newest.by_key.get(key) else { return true };
-        if is_last_of_producer || *newest > offset {
+        // A key that did not fit into memory waits for another run. So does what was not looked at: a tombstone there has its value still before it.
+        let Some(newest) = self.newest.by_key.get(key).filter(|_| offset < self.newest.end) else { return true };
+        if newest.offset > offset {
+            newest.hides.set(newest.hides.get() || is_last_of_producer);
             return is_last_of_producer;
+        }
+        if is_last_of_producer || newest.hides.get() {
+            return true;
         }
         !(view.prefix.has(Attributes::TOMBSTONE) && view.prefix.extension.append_time < self.tombstones_before)
     }
@@ -229,7 +240,7 @@ impl Inner {
         while position < sealed.len_bytes {
             let Found::Frame(view) = reader.frame(position, &segment.salt).map_err(failed)? else {
                 drop(disk.remove_file(&tmp));
-                self.fence(segment, position, sealed.len_bytes)?;
+                self.fence(segment, position)?;
                 return Ok(Outcome::Damaged);
             };
             if position < first_gone || rules.stays(&view) {

@@ -8,7 +8,7 @@ use hermit_proto::Offset;
 
 use super::{Flushing, Inner, Log};
 use crate::config::Durability;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::files::PinnedFile;
 use crate::flusher::Flush;
@@ -24,7 +24,7 @@ const SNAPSHOT_INTERVAL_BYTES: u64 = 64 << 20;
 struct Job {
     end: End,
     appended_bytes: u64,
-    files: Vec<PinnedFile>,
+    files: Vec<Arc<dyn DiskFile>>,
     sealed: usize,
     sync_dir: bool,
     durability: Durability,
@@ -128,14 +128,10 @@ impl Inner {
         if state.appended_bytes == state.flushed_bytes && state.unsynced.is_empty() && !state.unsynced_dir {
             return Ok(None);
         }
-        let mut files = Vec::with_capacity(state.unsynced.len() + 1);
         let sealed = state.unsynced.len();
-        for (segment, _) in &state.unsynced {
-            files.push(segment.wal.get_pinned().map_err(|source| LogError::io("open", &segment.wal.path(), source))?);
-        }
-        if let Some(active) = state.active.as_ref().filter(|active| active.file.is_some()) {
-            files.push(active.segment.wal.get_pinned().map_err(|source| LogError::io("open", &active.segment.wal.path(), source))?);
-        }
+        // They stay pinned until this flush is done, and need no name: a segment may have been removed since it was sealed.
+        let active = state.active.as_ref().and_then(|active| active.file.as_ref());
+        let files = state.unsynced.iter().map(|(_, file)| file).chain(active).map(|file| Arc::clone(file)).collect();
         let end = self.view.read().end(crate::view::Until::LogEnd);
         let sync_dir = std::mem::take(&mut state.unsynced_dir);
         Ok(Some(Job { end, appended_bytes: state.appended_bytes, files, sealed, sync_dir, durability: state.config.durability }))

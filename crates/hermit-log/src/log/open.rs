@@ -12,7 +12,7 @@ use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
 use crate::disk::{DirLock, Disk, write_atomically};
 use crate::error::LogError;
-use crate::names;
+use crate::names::{self, FileName};
 use crate::recovery::{Opening, RecoveryReport, recover};
 use crate::segment::{Sealed, SegmentEnv};
 use crate::view::{End, View};
@@ -35,7 +35,7 @@ impl Log {
     pub fn open(dir: &Path, config: LogConfig) -> Result<(Self, RecoveryReport), LogError> {
         let env = LogEnv::real(1, 256).map_err(|source| LogError::io("start the flush threads for", dir, source))?;
         let disk = Arc::clone(&env.disk);
-        disk.create_dir_all(dir).map_err(|source| LogError::io("create", dir, source))?;
+        create_dir(&*disk, dir)?;
         let lock_path = dir.join(names::LOCK);
         let lock = disk.lock(&lock_path).map_err(|source| LogError::io("lock", &lock_path, source))?;
         let marker = dir.join(names::CLEAN);
@@ -138,7 +138,7 @@ impl Log {
                 checkpoint: CheckpointWriter::new(dir, Checkpoint::read(disk, dir)),
                 checkpointed_at: None,
             }),
-            maintaining: Mutex::new(()),
+            maintaining: Mutex::default(),
             state: Mutex::new(state),
             flushed: Condvar::new(),
             view: RwLock::new(view),
@@ -195,10 +195,25 @@ impl Inner {
 
 /// Creates the directory and makes its name durable, so that what is acknowledged in it is not lost with it.
 fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-    if disk.exists(dir).map_err(|source| LogError::io("look for", dir, source))? {
-        return Ok(());
+    let exists = |dir: &Path| disk.exists(dir).map_err(|source| LogError::io("look for", dir, source));
+    let sync_parent = |dir: &Path| {
+        let Some(parent) = dir.parent() else { return Ok(()) };
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        disk.sync_dir(parent).map_err(|source| LogError::io("sync", parent, source))
+    };
+    if exists(dir)? {
+        // Its name may be not yet durable, where whoever created it came no further. Nothing was written into it then.
+        let listed = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
+        let is_used = listed.iter().any(|entry| matches!(FileName::parse(&entry.name), Some(FileName::Wal(_))));
+        return if is_used { Ok(()) } else { sync_parent(dir) };
+    }
+    let mut missing = vec![dir];
+    while let Some(parent) = missing.last().and_then(|dir| dir.parent()).filter(|parent| !parent.as_os_str().is_empty()) {
+        if exists(parent)? {
+            break;
+        }
+        missing.push(parent);
     }
     disk.create_dir_all(dir).map_err(|source| LogError::io("create", dir, source))?;
-    let Some(parent) = dir.parent() else { return Ok(()) };
-    disk.sync_dir(parent).map_err(|source| LogError::io("sync", parent, source))
+    missing.into_iter().rev().try_for_each(sync_parent)
 }

@@ -20,10 +20,7 @@ impl Inner {
         let config = state.config.producers;
         let log = Log { inner: Arc::clone(self) };
         let from = from.max(log_start);
-        let mut cursor = match log.cursor_until(from, Until::LogEnd) {
-            Err(LogError::Corrupt { next, .. }) => log.cursor_until(next, Until::LogEnd)?,
-            result => result?,
-        };
+        let mut cursor = log.cursor_past_damage(from, Until::LogEnd)?;
         cursor.each_prefix(Until::LogEnd, |prefix| {
             if let Some(stamp) = prefix.producer().filter(|_| prefix.offset() >= from) {
                 let count = prefix.header.record_count;

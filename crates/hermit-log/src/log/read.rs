@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use hermit_proto::{FramePrefix, LeaderEpoch, Offset};
+use hermit_proto::{FramePrefix, FrameView, LeaderEpoch, Offset};
 
 use super::{Inner, Log};
 use crate::disk::DiskFile;
 use crate::error::LogError;
 use crate::fenced::FencedRange;
+use crate::index::IndexEntry;
 use crate::scan::{self, Found, FrameReader, ScanJob};
 use crate::segment::Segment;
 use crate::view::{End, Until};
@@ -78,22 +79,29 @@ impl Log {
         }
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let floor = segment.floor_of_offset(offset).map_err(read_error)?;
-        // An entry that leads astray, because its page rotted before it was sealed: the log itself is walked.
-        match self.walk(segment, floor.min(limit), limit, offset) {
-            Err(LogError::Corrupt { .. }) if floor > 0 && !self.begins_frame(segment, floor, limit)? => {
-                self.walk(segment, 0, limit, offset)
-            }
-            result => result,
-        }
+        let floor = self.proven(segment, floor, limit)?;
+        self.walk(segment, floor, limit, offset)
     }
 
-    fn begins_frame(&self, segment: &Segment, position: u64, limit: u64) -> Result<bool, LogError> {
-        if self.inner.view.read().fenced.ranges().iter().any(|range| range.segment == segment.base && range.position == position) {
-            return Ok(true);
-        }
+    /// The position of an index entry. 0 where it leads astray, because its page rotted before it was sealed, or because the frame
+    /// there is damaged: the log itself is walked then.
+    fn proven(&self, segment: &Segment, entry: Option<IndexEntry>, limit: u64) -> Result<u64, LogError> {
+        let Some(entry) = entry.filter(|entry| entry.position > 0) else { return Ok(0) };
+        let position = u64::from(entry.position);
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let file = segment.file().map_err(read_error)?;
-        Ok(FrameReader::short(&*file, limit).prefix(position, &segment.salt).map_err(read_error)?.is_some())
+        let prefix = FrameReader::prefixes(&*file, limit).prefix(position, &segment.salt).map_err(read_error)?;
+        Ok(prefix.filter(|prefix| prefix.offset() == entry.offset(segment.base)).map_or(0, |_| position))
+    }
+
+    /// A cursor at `offset`, or at the first place behind it that is not damaged.
+    pub(super) fn cursor_past_damage(&self, mut offset: Offset, until: Until) -> Result<Cursor, LogError> {
+        loop {
+            match self.cursor_until(offset, until) {
+                Err(LogError::Corrupt { next, .. }) if next > offset => offset = next,
+                result => return result,
+            }
+        }
     }
 
     fn walk(&self, segment: &Arc<Segment>, from: u64, limit: u64, offset: Offset) -> Result<(u64, Offset), LogError> {
@@ -104,7 +112,8 @@ impl Log {
         let mut position = from;
         while position < limit {
             if let Some(range) = fenced.next_in(segment.base, position).filter(|range| range.position <= position) {
-                if range.from <= offset && offset < range.next {
+                // No frame before it reaches `offset`.
+                if offset < range.next {
                     return Err(corrupt(&range, offset));
                 }
                 if range.next_position <= position {
@@ -119,7 +128,7 @@ impl Log {
                 }
                 Some(prefix) => position += prefix.frame_bytes(),
                 None => {
-                    let range = self.inner.fence(segment, position, limit)?;
+                    let range = self.inner.fence(segment, position)?;
                     if offset < range.next {
                         return Err(corrupt(&range, offset));
                     }
@@ -143,7 +152,7 @@ impl Log {
         for segment in segments.iter().skip(behind) {
             let read_error = |source| LogError::io("read", &segment.wal.path(), source);
             let Some(limit) = self.inner.view.read().limit_of(segment, end) else { break };
-            let position = segment.floor_of_time(time).map_err(read_error)?;
+            let position = self.proven(segment, segment.floor_of_time(time).map_err(read_error)?, limit)?;
             let mut cursor = Cursor { log: self.clone(), segment: Some(Arc::clone(segment)), position, next: segment.base };
             let mut found = None;
             cursor.each_prefix(Until::HighWatermark, |prefix| {
@@ -180,19 +189,29 @@ impl Log {
         let mut high = segments.len();
         while low < high {
             let middle = low + (high - low) / 2;
-            let Some(segment) = segments.get(middle) else { break };
-            let limit = self.inner.view.read().limit_of(segment, end).unwrap_or(0);
-            let later = segment
-                .epoch(limit)
-                .map_err(|source| LogError::io("read", &segment.wal.path(), source))?
-                .is_none_or(|of_segment| of_segment > epoch);
-            if later {
-                high = middle;
-            } else {
-                low = middle + 1;
+            // The next one that can be told: of a segment that is damaged all through, the epoch is not known.
+            let mut known = None;
+            for (at, segment) in segments.iter().enumerate().take(high).skip(middle) {
+                let limit = self.inner.view.read().limit_of(segment, end).unwrap_or(0);
+                let of_segment = segment.epoch(limit).map_err(|source| LogError::io("read", &segment.wal.path(), source))?;
+                if let Some(of_segment) = of_segment {
+                    known = Some((at, of_segment));
+                    break;
+                }
+            }
+            match known {
+                Some((at, of_segment)) if of_segment <= epoch => low = at + 1,
+                _ => high = middle,
             }
         }
-        Ok(Some(segments.get(low).map_or(end.offset, |segment| segment.base)))
+        // What cannot be told apart counts as the earlier epoch's: that it ended is said only of what is known.
+        for segment in segments.iter().skip(low) {
+            let limit = self.inner.view.read().limit_of(segment, end).unwrap_or(0);
+            if segment.epoch(limit).map_err(|source| LogError::io("read", &segment.wal.path(), source))?.is_some() {
+                return Ok(Some(segment.base));
+            }
+        }
+        Ok(Some(end.offset))
     }
 }
 
@@ -202,15 +221,24 @@ fn corrupt(range: &FencedRange, from: Offset) -> LogError {
 
 impl Inner {
     /// Damage that reading has met at `position`: finds its end, and remembers it.
-    pub(super) fn fence(&self, segment: &Arc<Segment>, position: u64, limit: u64) -> Result<FencedRange, LogError> {
+    pub(super) fn fence(&self, segment: &Arc<Segment>, position: u64) -> Result<FencedRange, LogError> {
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let file = segment.file().map_err(read_error)?;
         let hints = segment.entries().unwrap_or_default();
-        let (next_base, end) = {
+        let (next_base, limit, end) = {
             let view = self.view.read();
             let next_base = view.segment_behind(segment.base).map(|next| next.base);
-            let end = view.end(Until::HighWatermark);
-            (next_base, segment.sealed().map_or(end.offset, |sealed| sealed.end))
+            // Where nothing leads on behind the damage, it ends with the segment, with what may be seen of that, or where known damage begins.
+            let known = view.fenced.next_in(segment.base, position).filter(|range| range.position > position);
+            let visible = view.end(Until::HighWatermark);
+            let visible =
+                if visible.segment == segment.base && visible.position > position { visible } else { view.end(Until::LogEnd) };
+            let (limit, end) = match (known, segment.sealed()) {
+                (Some(range), _) => (range.position, range.from),
+                (None, Some(sealed)) => (sealed.len_bytes, sealed.end),
+                (None, None) => (visible.position, visible.offset),
+            };
+            (next_base, limit, end)
         };
         let expected = self.offset_at(segment, position, limit, &*file)?;
         let job = ScanJob {
@@ -230,12 +258,16 @@ impl Inner {
             from: expected,
             next: damage.next.unwrap_or(end),
         };
-        self.remember(range);
+        self.remember(segment, range);
         Ok(range)
     }
 
-    fn remember(&self, range: FencedRange) {
+    fn remember(&self, segment: &Arc<Segment>, range: FencedRange) {
         let mut view = self.view.write();
+        // Compaction may have put another file in its place, or retention removed it.
+        if !view.segments.iter().any(|other| Arc::ptr_eq(other, segment)) {
+            return;
+        }
         let mut fenced = (*view.fenced).clone();
         if !fenced.add(range) {
             return;
@@ -345,7 +377,7 @@ impl Cursor {
         let file = segment.file().map_err(read_error)?;
         let mut reader = FrameReader::prefixes(&*file, stop);
         let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
-            let range = self.log.inner.fence(&segment, self.position, stop)?;
+            let range = self.log.inner.fence(&segment, self.position)?;
             return Err(corrupt(&range, self.next));
         };
         let mut range_end = stop;
@@ -405,7 +437,7 @@ impl Cursor {
                     if next <= self.next && self.segment.is_some() {
                         self.skip_fenced();
                     } else {
-                        *self = self.log.cursor_until(next, until)?;
+                        *self = self.log.cursor_past_damage(next, until)?;
                     }
                     continue;
                 }
@@ -417,7 +449,11 @@ impl Cursor {
             let mut position = range.position;
             while position < range_end {
                 let Some(prefix) = reader.prefix(position, &range.segment.salt).map_err(read_error)? else {
-                    self.log.inner.fence(&range.segment, position, range_end)?;
+                    // Known damage from here on: what lies behind it is read next.
+                    let damage = self.log.inner.fence(&range.segment, position)?;
+                    if damage.next > self.next || damage.next_position < self.position {
+                        *self = self.log.cursor_past_damage(damage.next, until)?;
+                    }
                     break;
                 };
                 if !each(&prefix) {
@@ -491,17 +527,24 @@ impl Range {
     /// # Errors
     /// [`LogError::Corrupt`] at the first damaged frame; those before it are good.
     pub fn verify(&self) -> Result<(), LogError> {
+        self.each_intact(|_view| {})
+    }
+
+    /// Calls `each` with every frame up to the first damaged one, which is fenced, and an error.
+    pub(super) fn each_intact(&self, mut each: impl FnMut(&FrameView<'_>)) -> Result<(), LogError> {
         let read_error = |source| LogError::io("read", &self.segment.wal.path(), source);
         let range_end = self.position + self.len_bytes;
         let mut reader = FrameReader::new(&*self.file, range_end);
         let mut position = self.position;
         while position < range_end {
             match reader.frame(position, &self.segment.salt).map_err(read_error)? {
-                Found::Frame(view) => position += view.prefix.frame_bytes(),
+                Found::Frame(view) => {
+                    each(&view);
+                    position += view.prefix.frame_bytes();
+                }
                 Found::End => break,
                 Found::BadBody(_) | Found::Unreadable => {
-                    let limit = self.segment.sealed().map_or(range_end, |sealed| sealed.len_bytes);
-                    let range = self.log.inner.fence(&self.segment, position, limit)?;
+                    let range = self.log.inner.fence(&self.segment, position)?;
                     return Err(corrupt(&range, range.from));
                 }
             }

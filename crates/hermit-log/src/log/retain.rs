@@ -118,11 +118,11 @@ impl Inner {
         let mut fenced = (*view.fenced).clone();
         fenced.retain_segments(|base| view.segments.iter().any(|segment| segment.base == base));
         view.fenced = Arc::new(fenced);
-        let bounds = view.bounds();
         drop(view);
         {
             let _state = self.state.lock();
-            self.listener.advanced(bounds);
+            // As they are now: an append or a flush may have told of later ones meanwhile.
+            self.listener.advanced(self.view.read().bounds());
         }
         let mut removed = Removed::default();
         for segment in gone {
@@ -141,13 +141,15 @@ impl Inner {
         let mut state = self.state.lock();
         self.load_producers(&mut state)?;
         let end = state.log_end;
-        if let Some(table) = state.producers.clone().filter(|table| !table.is_empty()) {
-            state.snapshot = Some((end, table));
-            state.snapshot_at_bytes = state.appended_bytes;
-        }
+        let table = state.producers.clone().filter(|table| !table.is_empty());
+        state.snapshot_at_bytes = state.appended_bytes;
         drop(state);
         self.flush()?;
-        self.store_snapshot()
+        // Not left to a later flush, as snapshots otherwise are: this one is needed before the frames are gone.
+        let Some(table) = table else { return Ok(()) };
+        let _flushing = self.flushing.lock();
+        let stored = table.store(&*self.env.disk, &self.dir, end);
+        stored.map_err(|source| LogError::io("store the producers of", &self.dir, source))
     }
 
     pub(super) fn unlink(&self, segment: &Segment) -> Result<(), LogError> {

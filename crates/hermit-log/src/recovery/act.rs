@@ -9,7 +9,7 @@ use super::decide::{Decision, FlushedFacts, Placed, decide};
 use super::facts::{self, Facts};
 use super::part::{Part, scan_part, trust_part};
 use super::{CutTail, Recovered, RecoveryReport, rewrite};
-use crate::checkpoint::CheckpointWriter;
+use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::disk::{Disk, Open};
 use crate::error::LogError;
 use crate::fenced::{Fenced, FencedRange};
@@ -42,7 +42,15 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     let first_unflushed = first_unflushed(opening, &facts);
     let floor = known_flushed(&facts);
 
-    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor);
+    let is_end_known = |part: &Part, damage: &Damage| {
+        let covers = |range: &FencedRange| {
+            (range.segment, range.position) == (part.base, damage.position) && damage.next_position <= range.next_position
+        };
+        let ends_there =
+            |checkpoint: Checkpoint| clean || (checkpoint.segment, checkpoint.position) == (part.base, damage.next_position);
+        facts.checkpoint.is_some_and(ends_there) || facts.fenced.ranges().iter().any(covers)
+    };
+    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor, is_end_known);
     damages.splice(0..0, missing_head(opening, &facts, &report));
     let (settled, open): (Vec<_>, Vec<_>) = damages.into_iter().partition(|placed| placed.segment < first_unflushed);
     let proven = proven_flushed(&parts, first_unflushed);
@@ -54,16 +62,25 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
         let Some(part) = parts.get(placed.segment) else { continue };
         let range = fenced_range(part.base, placed);
         // What is missing before the first segment lies before the log start: there is nothing to keep readers from.
-        if is_missing_head(placed) || fenced.add(range) {
+        if is_missing_head(placed, part) || fenced.add(range) {
             report.fenced.push(range);
         }
+    }
+    let lost_from = facts.start.unwrap_or(Offset::ZERO);
+    if parts.is_empty() && lost_from < floor {
+        // No segment is there to keep the range.
+        report.fenced.push(FencedRange { segment: lost_from, position: 0, next_position: 0, from: lost_from, next: floor });
     }
     if let Some(cut) = &cut {
         report.cut = Some(cut_tail(opening, &mut parts, cut)?);
     }
     if !clean {
         let checkpointed = checkpointed_position(&facts, parts.get(first_unflushed));
-        let known = rewrite::Known { first_part: first_unflushed, log_position: proven.max(checkpointed), damages: &rot };
+        // What was flushed and is damaged now had all before it flushed as well.
+        let unflushed_rot = rot.iter().filter(|placed| placed.segment >= first_unflushed);
+        let rotten = unflushed_rot.map(Placed::log_end).max().unwrap_or(0);
+        let known =
+            rewrite::Known { first_part: first_unflushed, log_position: proven.max(checkpointed).max(rotten), damages: &rot };
         report.rewritten_bytes = rewrite::unflushed_tail(opening, &mut parts, &known)?;
     }
     finish(opening, facts, parts, fenced, floor, report)
@@ -102,7 +119,9 @@ fn first_unflushed(opening: &Opening<'_>, facts: &Facts) -> usize {
 /// Offsets below are known to have been flushed; and no offset below is ever given again.
 fn known_flushed(facts: &Facts) -> Offset {
     let checkpoint = facts.checkpoint.map(|checkpoint| checkpoint.offset);
-    checkpoint.max(facts.newest_snapshot).max(facts.start).unwrap_or(Offset::ZERO)
+    // Readers were told of this damage, and to go on behind it.
+    let fenced = facts.fenced.ranges().iter().map(|range| range.next).max();
+    checkpoint.max(facts.newest_snapshot).max(facts.start).max(fenced).unwrap_or(Offset::ZERO)
 }
 
 fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport) -> Result<Vec<Part>, LogError> {
@@ -146,7 +165,13 @@ fn drop_left_over(opening: &Opening<'_>, facts: &mut Facts, parts: &mut Vec<Part
 }
 
 /// All damage in log order, with missing bytes as damage of no size.
-fn place_damages(opening: &Opening<'_>, parts: &mut [Part], first_unflushed: usize, floor: Offset) -> Vec<Placed> {
+fn place_damages(
+    opening: &Opening<'_>,
+    parts: &mut [Part],
+    first_unflushed: usize,
+    floor: Offset,
+    is_end_known: impl Fn(&Part, &Damage) -> bool,
+) -> Vec<Placed> {
     let mut placed = Vec::new();
     let mut log_position = 0;
     let next_bases: Vec<_> = parts.iter().skip(1).map(|part| Some(part.base)).chain([None]).collect();
@@ -155,8 +180,16 @@ fn place_damages(opening: &Opening<'_>, parts: &mut [Part], first_unflushed: usi
         let goes_on_at = next_base.unwrap_or_else(|| floor.max(part.end));
         let last_is_open = part.damages.last().is_some_and(|damage| damage.next.is_none());
         if last_is_open {
+            let is_end_known = part.damages.last().is_some_and(|damage| is_end_known(part, damage));
             if let Some(damage) = part.damages.last_mut() {
-                damage.next = Some(goes_on_at.max(damage.from));
+                // At least one record was there. Where nothing tells how many, there were hardly more than bytes: none of their offsets is
+                // to be given again, and a gap costs nothing.
+                let records = match next_base {
+                    Some(_) => 0,
+                    None if is_end_known => 1,
+                    None => (damage.next_position - damage.position).max(1),
+                };
+                damage.next = Some(goes_on_at.max(Offset(damage.from.0.saturating_add(records))));
             }
         } else if part.end < goes_on_at && !(opening.compacted && next_base.is_some()) {
             part.damages.push(Damage {
@@ -166,8 +199,8 @@ fn place_damages(opening: &Opening<'_>, parts: &mut [Part], first_unflushed: usi
                 next: Some(goes_on_at),
             });
         }
-        if part.damages.last().is_some_and(|damage| damage.next == Some(goes_on_at)) {
-            part.end = goes_on_at;
+        if let Some(next) = part.damages.last().and_then(|damage| damage.next).filter(|next| *next >= goes_on_at) {
+            part.end = next;
         }
         if segment < first_unflushed {
             log_position = 0;
@@ -195,8 +228,8 @@ fn missing_head(opening: &Opening<'_>, facts: &Facts, report: &RecoveryReport) -
     (is_known && from < first).then_some(Placed { segment: 0, log_position: 0, damage })
 }
 
-fn is_missing_head(placed: &Placed) -> bool {
-    placed.segment == 0 && placed.damage.next_position == 0
+fn is_missing_head(placed: &Placed, part: &Part) -> bool {
+    placed.segment == 0 && placed.damage.from < part.base
 }
 
 fn proven_flushed(parts: &[Part], first_unflushed: usize) -> i64 {
@@ -253,7 +286,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
     }
     part.cut_at(cut.damage.position, cut.damage.from);
     disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
-    if is_missing_head(cut) {
+    if is_missing_head(cut, part) {
         // From now on the log begins here, and nothing is missing before it.
         let written = start::write(disk, dir, part.base);
         written.map_err(|source| LogError::io("store the log start in", dir, source))?;
@@ -265,7 +298,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
 fn finish(
     opening: &Opening<'_>,
     facts: Facts,
-    parts: Vec<Part>,
+    mut parts: Vec<Part>,
     mut fenced: Fenced,
     floor: Offset,
     report: RecoveryReport,
@@ -276,12 +309,22 @@ fn finish(
     // A cut below the floor is not possible: damage there is rot. Without any segment the floor is all that is known.
     let log_end = end_of_parts.max(floor);
     // A compaction may have taken whole segments at the front, which leaves a gap like any other. Otherwise what is not there was removed.
-    let first_kept = if opening.compacted { Some(Offset::ZERO) } else { first_base };
-    let log_start = facts.start.max(first_kept).unwrap_or(floor).min(log_end);
-    let last_append_time = parts.iter().map(|part| part.last_append_time).max().unwrap_or(0);
+    let first_kept = match first_base {
+        None => Some(log_end),
+        Some(_) if opening.compacted => Some(Offset::ZERO),
+        first_base => first_base,
+    };
+    let log_start = facts.start.max(first_kept).unwrap_or(log_end).min(log_end);
+    // Append times never fall, also not where damage hides them all.
+    let mut last_append_time = 0;
+    for part in &mut parts {
+        last_append_time = part.last_append_time.max(last_append_time);
+        part.last_append_time = last_append_time;
+    }
     let changed = report.cut.is_some() || report.rewritten_bytes > 0;
-    fenced.retain_segments(|base| parts.iter().any(|part| part.base == base));
-    if !report.fenced.is_empty()
+    // What was cut may be followed by a new segment of the same name, to which old ranges mean nothing.
+    let dropped = fenced.retain(|range| parts.iter().any(|part| part.base == range.segment && part.holds(range)));
+    if (dropped || !report.fenced.is_empty())
         && let Err(error) = fenced.write(disk, dir)
     {
         tracing::warn!(dir = %dir.display(), %error, "cannot store the damaged ranges; they will be found again");
@@ -292,14 +335,14 @@ fn finish(
             tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
         }
     }
-    // Of the last one that becomes a segment: an empty file does not.
-    let last_len_bytes = parts.iter().rev().map(|part| part.len_bytes).find(|len_bytes| *len_bytes > 0).unwrap_or(0);
+    // Of the last one that becomes a segment.
+    let last_len_bytes = parts.iter().rev().find(|part| part.is_segment()).map_or(0, |part| part.len_bytes);
     let last_end = parts.last().map(|part| part.end);
     let mut continues = false;
     let mut segments = Vec::with_capacity(parts.len());
     let count = parts.len();
     for (i, part) in parts.into_iter().enumerate() {
-        if part.len_bytes == 0 {
+        if !part.is_segment() {
             // An empty file at the log end is taken by the next append.
             continue;
         }

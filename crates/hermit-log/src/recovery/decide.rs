@@ -16,6 +16,13 @@ pub(crate) struct Placed {
     pub(crate) damage: Damage,
 }
 
+impl Placed {
+    /// Log position of the first byte behind the damage.
+    pub(crate) fn log_end(&self) -> i64 {
+        self.log_position.saturating_add_unsigned(self.damage.next_position.saturating_sub(self.damage.position))
+    }
+}
+
 /// What is known to have been flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlushedFacts {

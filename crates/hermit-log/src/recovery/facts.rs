@@ -104,14 +104,23 @@ pub(super) fn read_hints(disk: &dyn Disk, dir: &Path, base: Offset) -> Vec<Index
 pub(super) fn newest_epoch(opening: &Opening<'_>) -> Result<Option<LeaderEpoch>, LogError> {
     let Opening { disk, dir, env, .. } = *opening;
     let listed = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
+    let mut unknown = 0_u32;
     for entry in listed.iter().rev() {
-        let Some(FileName::Wal(_)) = FileName::parse(&entry.name) else { continue };
+        let Some(FileName::Wal(base)) = FileName::parse(&entry.name) else { continue };
         let path = dir.join(&entry.name);
         let read_error = |source| LogError::io("read", &path, source);
         let file = disk.open(&path, Open::Read).map_err(read_error)?;
-        if let Some(prefix) = FrameReader::short(&*file, entry.len_bytes).prefix(0, &env.salt).map_err(read_error)? {
-            return Ok(Some(prefix.extension.leader_epoch));
+        let mut reader = FrameReader::prefixes(&*file, entry.len_bytes);
+        let hints = read_hints(disk, dir, base).into_iter().map(|hint| u64::from(hint.position));
+        for position in std::iter::once(0).chain(hints) {
+            if let Some(prefix) = reader.prefix(position, &env.salt).map_err(read_error)? {
+                return Ok(Some(LeaderEpoch(
+                    prefix.extension.leader_epoch.0.saturating_add(unknown).min(LeaderEpoch::UNKNOWN.0 - 1),
+                )));
+            }
         }
+        // Damaged: each segment may have begun an epoch of its own.
+        unknown = unknown.saturating_add(u32::from(entry.len_bytes > 0));
     }
-    Ok(None)
+    Ok(unknown.checked_sub(1).map(LeaderEpoch))
 }

@@ -7,6 +7,7 @@ use super::facts::{SegmentFacts, read_hints};
 use crate::checkpoint::Checkpoint;
 use crate::disk::{Disk, Open};
 use crate::error::LogError;
+use crate::fenced::FencedRange;
 use crate::index::{ActiveIndex, Footer, IndexEntry, SealFacts, encode_entries};
 use crate::names::FileName;
 use crate::scan::{self, Damage, FrameReader, ScanJob};
@@ -71,7 +72,21 @@ pub(super) fn scan_part(
     let path = dir.join(FileName::Wal(facts.base).build());
     let read_error = |source| LogError::io("read", &path, source);
     let file = disk.open(&path, Open::Read).map_err(read_error)?;
-    let hints = read_hints(disk, dir, facts.base);
+    let mut hints = read_hints(disk, dir, facts.base);
+    let as_hint = checkpoint.and_then(|checkpoint| {
+        Some(IndexEntry {
+            relative_offset: u32::try_from(checkpoint.offset.0.checked_sub(facts.base.0)?).ok()?,
+            position: u32::try_from(checkpoint.position).ok()?,
+            append_time: 0,
+        })
+    });
+    if let Some(hint) = as_hint {
+        // A frame begins there, if there is any. The newest entries of the index that was being written are nowhere but in memory.
+        let at = hints.partition_point(|other| other.position < hint.position);
+        if hints.get(at).is_none_or(|other| other.position != hint.position) {
+            hints.insert(at, hint);
+        }
+    }
     let mut job = ScanJob {
         base: facts.base,
         salt: &env.salt,
@@ -84,7 +99,7 @@ pub(super) fn scan_part(
     let mut earlier = Vec::new();
     if let Some(checkpoint) = checkpoint {
         // Not the checkpoint itself but the last entry before it, so that the index has no hole; the frame there must prove itself.
-        let before = hints.partition_point(|hint| u64::from(hint.position) <= checkpoint.position);
+        let before = hints.partition_point(|hint| u64::from(hint.position) < checkpoint.position);
         if let Some(entry) = before.checked_sub(1).and_then(|last| hints.get(last)) {
             let position = u64::from(entry.position);
             let prefix = FrameReader::short(&*file, facts.wal_bytes).prefix(position, &env.salt).map_err(read_error)?;
@@ -115,6 +130,17 @@ pub(super) fn scan_part(
 }
 
 impl Part {
+    /// Whether there is anything to read, or to tell of: of an empty file, what it is known to have held is lost.
+    pub(super) fn is_segment(&self) -> bool {
+        self.len_bytes > 0 || self.base < self.end
+    }
+
+    /// Whether a damaged range lies within the segment as it is now.
+    pub(super) fn holds(&self, range: &FencedRange) -> bool {
+        let is_missing_end = range.position == self.len_bytes && range.next_position == range.position && range.next <= self.end;
+        range.position < self.len_bytes || is_missing_end
+    }
+
     /// Ends the segment at a frame's position.
     pub(super) fn cut_at(&mut self, position: u64, end: Offset) {
         self.footer = None;
