@@ -63,13 +63,48 @@ impl Checkpoint {
 /// Writes checkpoints of one log.
 #[derive(Debug)]
 pub(crate) struct CheckpointWriter {
+    dir: PathBuf,
     path: PathBuf,
     sequence: u64,
+    /// Offset, segment and position of the slot that is known to be on stable storage.
+    durable: Option<(Offset, Offset, u64)>,
+    /// The same, where it is in both slots.
+    both: Option<(Offset, Offset, u64)>,
 }
 
 impl CheckpointWriter {
-    pub(crate) fn new(dir: &Path, last: Option<Checkpoint>) -> Self {
-        Self { path: dir.join(names::CHECKPOINT), sequence: last.map_or(0, |checkpoint| checkpoint.sequence) }
+    /// After a clean stop `last` is what that stop made durable.
+    pub(crate) fn new(dir: &Path, last: Option<Checkpoint>, clean: bool) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            path: dir.join(names::CHECKPOINT),
+            sequence: last.map_or(0, |checkpoint| checkpoint.sequence),
+            both: None,
+            durable: last.filter(|_| clean).map(|checkpoint| (checkpoint.offset, checkpoint.segment, checkpoint.position)),
+        }
+    }
+
+    /// Makes durable where the log ends, for a clean stop: where its last file is damaged or gone at the next start, this alone tells
+    /// that something is missing, and keeps its offsets from being given again. Costs nothing where nothing has changed since the last.
+    pub(crate) fn settle(&mut self, disk: &dyn Disk, offset: Offset, segment: Offset, position: u64) -> io::Result<()> {
+        if self.durable == Some((offset, segment, position)) {
+            return Ok(());
+        }
+        self.write(disk, offset, segment, position, true)?;
+        disk.sync_dir(&self.dir)?;
+        self.durable = Some((offset, segment, position));
+        Ok(())
+    }
+
+    /// As [`CheckpointWriter::settle`], in both slots: whichever of them rots, the other tells as much.
+    pub(crate) fn settle_both(&mut self, disk: &dyn Disk, offset: Offset, segment: Offset, position: u64) -> io::Result<()> {
+        if self.both == Some((offset, segment, position)) {
+            return Ok(());
+        }
+        self.write(disk, offset, segment, position, true)?;
+        self.settle(disk, offset, segment, position)?;
+        self.both = self.durable;
+        Ok(())
     }
 
     /// Writes the next slot; with `sync`, makes it durable too.
@@ -79,6 +114,7 @@ impl CheckpointWriter {
         let checkpoint = Checkpoint { sequence, offset, segment, position };
         file.write_all_at(&checkpoint.encode(), Checkpoint::slot_at(sequence))?;
         self.sequence = sequence;
+        (self.durable, self.both) = (None, None);
         if sync { file.sync_data() } else { Ok(()) }
     }
 }

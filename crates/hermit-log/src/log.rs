@@ -125,7 +125,7 @@ struct Inner {
     identity: LogIdentity,
     segment_env: SegmentEnv,
     listener: Arc<dyn LogListener>,
-    /// Taken in this order: `flushing`, `maintaining`, `state`, `view`.
+    /// Taken in this order: `maintaining`, `flushing`, `state`, `view`.
     flushing: Mutex<Flushing>,
     /// Held by whoever replaces or removes segments.
     maintaining: Mutex<Maintaining>,

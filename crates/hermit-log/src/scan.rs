@@ -219,7 +219,35 @@ pub(crate) fn entry_of(prefix: &FramePrefix, position: u64, base: Offset) -> Opt
     })
 }
 
-/// Damage of unknown size: it ends at the next hint whose frame proves itself.
+/// The prefix at `position` but for one flipped bit, which the frame CRC points out: among the 552 prefixes that differ in one bit, it
+/// holds for one at most. Its sizes then tell where reading goes on; the frame itself stays damaged. A prefix that is random fits by
+/// chance once in eight million times, so that what follows has to prove itself as well.
+fn one_bit_off(
+    reader: &mut FrameReader<'_>,
+    position: u64,
+    len_bytes: u64,
+    expected: Offset,
+    job: &ScanJob<'_>,
+) -> io::Result<Option<FramePrefix>> {
+    let bytes = reader.bytes(position, PREFIX_SIZE as u64)?;
+    let Some(mut bytes) = bytes.and_then(<[u8]>::first_chunk::<PREFIX_SIZE>).copied() else { return Ok(None) };
+    for at in 0..PREFIX_SIZE {
+        for bit in 0..8 {
+            let flip = |bytes: &mut [u8; PREFIX_SIZE]| bytes.get_mut(at).map(|byte| *byte ^= 1 << bit);
+            flip(&mut bytes);
+            if let Ok(prefix) = FramePrefix::verify(&bytes, job.salt) {
+                let next_position = position.saturating_add(prefix.frame_bytes());
+                let is_followed = next_position == len_bytes
+                    || reader.prefix(next_position, job.salt)?.is_some_and(|next| next.offset() >= prefix.next_offset());
+                return Ok(Some(prefix).filter(|prefix| is_followed && belongs(prefix, expected, job.next_base)));
+            }
+            flip(&mut bytes);
+        }
+    }
+    Ok(None)
+}
+
+/// Damage of unknown size: it ends with the frame, where only one bit of its prefix is wrong, or at the next hint whose frame proves itself.
 fn unreadable(
     reader: &mut FrameReader<'_>,
     position: u64,
@@ -227,6 +255,10 @@ fn unreadable(
     expected: Offset,
     job: &ScanJob<'_>,
 ) -> io::Result<Damage> {
+    if let Some(prefix) = one_bit_off(reader, position, len_bytes, expected, job)? {
+        let next_position = position.saturating_add(prefix.frame_bytes());
+        return Ok(Damage { position, next_position, from: expected, next: Some(prefix.next_offset()) });
+    }
     let first = job.hints.partition_point(|hint| u64::from(hint.position) <= position);
     for hint in job.hints.iter().skip(first) {
         let next_position = u64::from(hint.position);

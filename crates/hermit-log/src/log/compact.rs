@@ -67,12 +67,13 @@ impl Log {
         let inner = &self.inner;
         let mut maintaining = inner.maintaining.lock();
         let Some(config) = self.config().compaction else { return Ok(Compacted::default()) };
+        let flushed = inner.view.read().flushed_end();
         let candidates = {
             let view = inner.view.read();
             let ends = [view.end(Until::LogEnd), view.end(Until::HighWatermark), view.flushed_end()];
             // A segment into which an end points keeps its positions; the ends only move on, to later ones.
             let sealed = view.segments.iter().filter(|segment| {
-                segment.sealed().is_some_and(|sealed| sealed.end <= view.flushed_end().offset)
+                segment.sealed().is_some_and(|sealed| sealed.end <= flushed.offset)
                     && ends.iter().all(|end| end.segment != segment.base)
             });
             sealed.cloned().collect::<Vec<_>>()
@@ -80,7 +81,13 @@ impl Log {
         if candidates.is_empty() {
             return Ok(Compacted::default());
         }
-        let newest = self.newest(&config, maintaining.compact_from)?;
+        // Below the checkpoint a missing segment was compacted away; behind it, a power cut took it, with an answer to nobody.
+        let disk = &*inner.env.disk;
+        let settled = inner.flushing.lock().checkpoint.settle_both(disk, flushed.offset, flushed.segment, flushed.position);
+        settled.map_err(|source| LogError::io("store the checkpoint of", &inner.dir, source))?;
+        // Of frames that are gone only this remembers that they were appended.
+        inner.keep_producers()?;
+        let newest = self.newest(&config, maintaining.compact_from, flushed.offset)?;
         // Where the keys did not fit into memory, the next run begins with those that come then.
         maintaining.compact_from = if newest.end < self.bounds().high_watermark { newest.end } else { Offset::ZERO };
         let producers = {
@@ -107,7 +114,7 @@ impl Log {
         Ok(done)
     }
 
-    fn newest(&self, config: &CompactionConfig, from: Offset) -> Result<Newest, LogError> {
+    fn newest(&self, config: &CompactionConfig, from: Offset, flushed_end: Offset) -> Result<Newest, LogError> {
         let mut by_key: HashMap<Box<[u8]>, NewestFrame> = HashMap::new();
         let mut used_bytes = 0;
         let bounds = self.bounds();
@@ -126,7 +133,8 @@ impl Log {
             };
             // A rotten frame may show another's key: it must not stand for that.
             let intact = range.each_intact(|view| {
-                if let Some(key) = compaction_key(view) {
+                // What a power cut could take back must not stand for what is flushed.
+                if let Some(key) = compaction_key(view).filter(|_| view.prefix.offset() < flushed_end) {
                     match by_key.get_mut(key) {
                         Some(newest) => newest.offset = view.prefix.offset(),
                         None => {

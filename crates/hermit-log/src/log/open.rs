@@ -135,7 +135,7 @@ impl Log {
             segment_env,
             listener,
             flushing: Mutex::new(Flushing {
-                checkpoint: CheckpointWriter::new(dir, Checkpoint::read(disk, dir)),
+                checkpoint: CheckpointWriter::new(dir, Checkpoint::read(disk, dir), start.clean),
                 checkpointed_at: None,
             }),
             maintaining: Mutex::default(),
@@ -183,7 +183,7 @@ impl Inner {
             table.store(disk, &self.dir, state.log_end).map_err(failed)?;
         }
         let end = self.view.read().flushed_end();
-        flushing.checkpoint.write(disk, end.offset, end.segment, end.position, false).map_err(failed)?;
+        flushing.checkpoint.settle(disk, end.offset, end.segment, end.position).map_err(failed)?;
         let mut lock = self.lock.lock();
         if lock.is_some() {
             write_atomically(disk, &self.dir, names::CLEAN, &[]).map_err(failed)?;

@@ -137,7 +137,7 @@ impl Inner {
     }
 
     /// Producer state must outlive the frames it came from.
-    fn keep_producers(self: &Arc<Self>) -> Result<(), LogError> {
+    pub(super) fn keep_producers(self: &Arc<Self>) -> Result<(), LogError> {
         let mut state = self.state.lock();
         self.load_producers(&mut state)?;
         let end = state.log_end;

@@ -50,9 +50,17 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
             |checkpoint: Checkpoint| clean || (checkpoint.segment, checkpoint.position) == (part.base, damage.next_position);
         facts.checkpoint.is_some_and(ends_there) || facts.fenced.ranges().iter().any(covers)
     };
-    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor, is_end_known);
+    // Compaction settles the checkpoint before it removes a segment. Without one, nothing tells what was lost from what was compacted away.
+    let checkpointed = facts.checkpoint.filter(|_| !clean).map(|checkpoint| checkpoint.offset);
+    let compacted_end = checkpointed.unwrap_or(Offset(u64::MAX));
+    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor, compacted_end, is_end_known);
     damages.splice(0..0, missing_head(opening, &facts, &report));
-    let (settled, open): (Vec<_>, Vec<_>) = damages.into_iter().partition(|placed| placed.segment < first_unflushed);
+    let (settled, mut open): (Vec<_>, Vec<_>) =
+        damages.into_iter().partition(|placed| placed.segment < first_unflushed && placed.damage.from < floor);
+    // Behind all that is known to be flushed a whole segment is missing, the one that the checkpoint names: nothing of it need have been flushed.
+    for missing in open.iter_mut().filter(|placed| placed.segment < first_unflushed) {
+        missing.log_position = 0;
+    }
     let proven = proven_flushed(&parts, first_unflushed);
     let Decision { fenced: mut rot, cut } = decide(&open, FlushedFacts { clean, offset: floor, proven });
     rot.splice(0..0, settled);
@@ -170,6 +178,7 @@ fn place_damages(
     parts: &mut [Part],
     first_unflushed: usize,
     floor: Offset,
+    compacted_end: Offset,
     is_end_known: impl Fn(&Part, &Damage) -> bool,
 ) -> Vec<Placed> {
     let mut placed = Vec::new();
@@ -191,7 +200,7 @@ fn place_damages(
                 };
                 damage.next = Some(goes_on_at.max(Offset(damage.from.0.saturating_add(records))));
             }
-        } else if part.end < goes_on_at && !(opening.compacted && next_base.is_some()) {
+        } else if part.end < goes_on_at && !next_base.is_some_and(|next| opening.compacted && next <= compacted_end) {
             part.damages.push(Damage {
                 position: part.len_bytes,
                 next_position: part.len_bytes,
@@ -330,7 +339,7 @@ fn finish(
         tracing::warn!(dir = %dir.display(), %error, "cannot store the damaged ranges; they will be found again");
     }
     if let (true, Some(last)) = (changed, parts.last()) {
-        let mut checkpoint = CheckpointWriter::new(dir, facts.checkpoint);
+        let mut checkpoint = CheckpointWriter::new(dir, facts.checkpoint, false);
         if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, true) {
             tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
         }

@@ -4,7 +4,7 @@ use hermit_log::disk::sim::{Rng, SimDisk};
 
 use crate::for_seeds;
 use crate::model::{Model, Promise};
-use crate::rig::{Rig, Stop, open, read_all};
+use crate::rig::{Rig, Stop, check_lookups, open, read_all};
 
 /// What was done up to a mutation, one line each.
 fn trace_until(disk: &SimDisk, mutations: u64) -> String {
@@ -56,6 +56,9 @@ impl Cut<'_> {
         }
         if let Err(why) = self.model.check(&found, self.before, self.after, self.rig.now()) {
             fail("after the crash", format!("{why}\n{report:?}"), &disk);
+        }
+        if let Err(stop) = check_lookups(&log, &found, &mut rng) {
+            fail("after the crash", format!("{stop:?}"), &disk);
         }
         let model = self.model.resume(&found, self.before, self.after, opened_at);
         let mut rig = self.rig.resume(disk.clone(), log, model, rng.next_u64());
@@ -145,7 +148,8 @@ fn a_log_that_sees_the_power_go_does_no_harm() {
             let before = rig.model.promises.last().copied().unwrap();
             // The step that failed may have done anything that the whole run's step would have.
             let sent_end = rig.sent_end();
-            let after = Promise { start: sent_end, end: sent_end.max(before.end), ..before };
+            let client_sent = rig.model.client.len();
+            let after = Promise { start: sent_end, end: sent_end.max(before.end), client_sent, ..before };
             let story = format!("{}\n", disk.trace());
             let model = rig.model.clone();
             Cut { rig: &rig, model: &model, disk, before, after, seed: rng.next_u64(), depth: 1, story }.check();

@@ -27,7 +27,8 @@ fn restart(rig: &mut Rig, rng: &mut Rng) {
     rig.disk.set_capacity(None);
     let before = rig.model.promises.last().copied().unwrap_or_default();
     let end = rig.sent_end().max(before.end);
-    let after = Promise { start: rig.attempted_start.max(before.start), end, ..before };
+    let client_sent = rig.model.client.len();
+    let after = Promise { start: rig.attempted_start.max(before.start), end, client_sent, ..before };
     let power_cut = rng.one_in(2);
     if power_cut {
         rig.disk.crash(rng.next_u64());

@@ -7,6 +7,7 @@ mod cuts;
 mod faults;
 mod model;
 mod rig;
+mod rot;
 
 /// Runs `case` with each seed, and tells which one failed.
 fn for_seeds(default_cases: u64, case: impl Fn(u64) + std::panic::RefUnwindSafe) {

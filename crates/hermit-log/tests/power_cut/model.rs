@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use hermit_proto::{Attributes, FrameLimits, FrameView, LeaderEpoch, PREFIX_SIZE};
+use hermit_proto::{Attributes, FrameLimits, FrameSalt, FrameView, LeaderEpoch, PREFIX_SIZE};
 
 /// One frame: what the producer made, and where it was put.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct Frame {
     pub(crate) key: Option<Vec<u8>>,
     /// The frame with the broker's fields set to 0: what the producer sent.
     pub(crate) produced: Vec<u8>,
+    /// The sequence of an idempotent producer's frame.
+    pub(crate) sequence: Option<i32>,
 }
 
 impl Frame {
@@ -42,6 +44,7 @@ impl Frame {
             epoch: prefix.extension.leader_epoch.0,
             key: view.key().map(<[u8]>::to_vec),
             produced,
+            sequence: prefix.producer().map(|stamp| stamp.first_sequence.0),
         }
     }
 }
@@ -54,18 +57,23 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Splits a range; `Err` is the offset of the first frame whose body is damaged, with the frames before it.
-pub(crate) fn split_frames(mut bytes: &[u8]) -> (Vec<Frame>, Option<u64>) {
+/// Splits whole frames.
+pub(crate) fn split_frames(bytes: &[u8]) -> Vec<Frame> {
+    split_checked(bytes, None).0
+}
+
+/// Splits whole frames, up to the first that is damaged; answers whether there is one. As a consumer does, who checks what he gets.
+pub(crate) fn split_checked(mut bytes: &[u8], salt: Option<&FrameSalt>) -> (Vec<Frame>, bool) {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
-        let (view, rest) = FrameView::split(bytes, &FrameLimits::default()).expect("a range is whole frames");
-        if view.verify_body().is_err() {
-            return (frames, Some(view.prefix.header.offset));
+        let Ok((view, rest)) = FrameView::split(bytes, &FrameLimits::default()) else { return (frames, true) };
+        if view.verify_body().is_err() || salt.is_some_and(|salt| view.verify_frame(salt).is_err()) {
+            return (frames, true);
         }
         frames.push(Frame::of_view(&view));
         bytes = rest;
     }
-    (frames, None)
+    (frames, false)
 }
 
 /// What was promised by some moment.
@@ -79,6 +87,10 @@ pub(crate) struct Promise {
     pub(crate) acked_end: u64,
     /// Appended; exclusive.
     pub(crate) end: u64,
+    /// How many frames of [`Model::client`] had been sent.
+    pub(crate) client_sent: usize,
+    /// How many of them had been answered.
+    pub(crate) client_acked: usize,
 }
 
 /// One history of a log: everything that was put into it, and the promises as they were made.
@@ -90,6 +102,8 @@ pub(crate) struct Model {
     pub(crate) sent: BTreeMap<u64, Vec<Arc<Frame>>>,
     pub(crate) now: Promise,
     pub(crate) promises: Vec<Promise>,
+    /// What an idempotent producer sends, in order, as it sends it; after a crash it sends again what was not answered.
+    pub(crate) client: Vec<Arc<Vec<u8>>>,
     pub(crate) compacts: bool,
     /// In nanoseconds.
     pub(crate) tombstone_age: u64,
@@ -138,6 +152,7 @@ impl Model {
         expect(*high_watermark >= before.acked_end, &|| "the high watermark went back".to_owned())?;
         expect(*end <= after.end, &|| "the end lies behind all that was sent".to_owned())?;
 
+        let mut sequence = None;
         let mut at = None;
         let (mut epoch, mut append_time) = (0, 0);
         for frame in frames {
@@ -149,6 +164,11 @@ impl Model {
             expect(in_range, &|| format!("{frame:?} is out of range"))?;
             expect(frame.epoch >= epoch, &|| format!("{frame:?}: the leader epoch fell from {epoch}"))?;
             expect(frame.append_time >= append_time, &|| format!("{frame:?}: the append time fell"))?;
+            if let Some(first) = frame.sequence {
+                let follows = sequence.is_none_or(|next| if self.compacts { first >= next } else { first == next });
+                expect(follows, &|| format!("{frame:?}: sequence {first} where {sequence:?} was due: lost, or there twice"))?;
+                sequence = Some(first + i32::try_from(frame.record_count).unwrap());
+            }
             (at, epoch, append_time) = (Some(frame.next()), frame.epoch, frame.append_time);
         }
         if !self.compacts {
@@ -191,10 +211,12 @@ impl Model {
         let mut frames = self.frames.clone();
         frames.split_off(&before.acked_end);
         frames.extend(found.frames.iter().map(|frame| (frame.offset, Arc::new(frame.clone()))));
-        let now = Promise { mutations, start: found.start, acked_end: found.high_watermark, end: found.end };
+        let client_sent = after.client_sent.max(before.client_sent);
+        let now = Promise { mutations, start: found.start, acked_end: found.high_watermark, end: found.end, client_sent, ..before };
         // A cut while it was being opened may leave anything up to what was sent.
-        let opening = Promise { mutations: 0, end: after.end.max(before.end), ..before };
+        let opening = Promise { mutations: 0, end: after.end.max(before.end), client_sent, ..before };
         let opened = Promise { end: opening.end, start: after.start, ..now };
-        Self { frames, now, promises: vec![opening, opened, now], ..self.clone() }
+        let client = self.client.iter().take(client_sent).cloned().collect();
+        Self { frames, now, client, promises: vec![opening, opened, now], ..self.clone() }
     }
 }

@@ -8,15 +8,18 @@ use bytes::BytesMut;
 use hermit_log::disk::sim::{Rng, SimDisk, is_power_cut};
 use hermit_log::disk::{Disk, write_atomically};
 use hermit_log::{
-    Batch, Bounds, CompactionConfig, Cursor, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener, ManualClock,
-    RecoveryReport, Start,
+    Batch, Bounds, CompactionConfig, Cursor, Durability, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener,
+    ManualClock, RecoveryReport, Start,
 };
-use hermit_proto::{LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicId};
+use hermit_proto::{
+    FrameSalt, LeaderEpoch, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence, TopicId,
+};
 
-use crate::model::{Found, Frame, Model, Promise, split_frames};
+use crate::model::{Found, Frame, Model, Promise, split_checked, split_frames};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 const KEYS: usize = 5;
+const IDENTITY: LogIdentity = LogIdentity { topic: TopicId(7), partition: PartitionId(3) };
 
 pub(crate) fn partitions() -> &'static Path {
     Path::new("/data/partitions")
@@ -80,6 +83,7 @@ impl Plan {
             retention_age: rng.one_in(4).then(|| Duration::from_secs(20)),
             retention_bytes: rng.one_in(4).then(|| 2000 + rng.below(4000) as u64),
             compaction,
+            durability: if rng.one_in(5) { Durability::Os } else { Durability::Sync },
             ..LogConfig::default()
         };
         Self { config, steps: 8 + rng.below(16) }
@@ -99,6 +103,8 @@ pub(crate) struct Rig {
     pub(crate) acked_start: Option<u64>,
     /// The log start that some attempt, failed or not, would have led to.
     pub(crate) attempted_start: u64,
+    /// The idempotent producer has lost its connection, and sends again what was not answered before it goes on.
+    pub(crate) retries: bool,
     /// Tells all frames ever made apart.
     serial: u64,
 }
@@ -118,9 +124,8 @@ pub(crate) fn open(disk: &SimDisk, clock: &Arc<ManualClock>, config: &LogConfig)
     }
     let flusher = Flusher::manual(Arc::clone(clock) as _);
     let env = LogEnv::new(Arc::new(disk.clone()), Arc::clone(clock) as _, flusher, 6);
-    let identity = LogIdentity { topic: TopicId(7), partition: PartitionId(3) };
     let start = Start { clean, leader_epoch: LeaderEpoch::UNKNOWN };
-    Ok(Log::open_in(&env, dir(), identity, config.clone(), start, Arc::new(Deaf))?)
+    Ok(Log::open_in(&env, dir(), IDENTITY, config.clone(), start, Arc::new(Deaf))?)
 }
 
 /// Everything that a consumer can get.
@@ -143,18 +148,44 @@ pub(crate) fn read_all(log: &Log, step_bytes: u64) -> Result<Found, Stop> {
     Ok(found)
 }
 
+/// Every way to find a frame finds the same ones.
+pub(crate) fn check_lookups(log: &Log, found: &Found, rng: &mut Rng) -> Result<(), Stop> {
+    let Some(last) = found.frames.last() else { return Ok(()) };
+    for _ in 0..6 {
+        let frame = &found.frames[rng.below(found.frames.len())];
+        let offset = frame.offset.max(found.start) + rng.below(2) as u64;
+        let expected = found.frames.iter().find(|frame| frame.next() > offset).map(|frame| frame.offset);
+        let first = log.cursor(Offset(offset))?.next(1)?.map(|range| range.first_offset().0);
+        assert_eq!(first, expected, "the frame that has offset {offset}");
+
+        let time = frame.append_time + rng.below(2) as u64;
+        let later = found.frames.iter().find(|frame| frame.append_time >= time);
+        let expected = later.map_or(found.high_watermark, |frame| frame.offset.max(found.start));
+        assert_eq!(log.find_time(time)?.0, expected, "the first frame appended at {time} or later");
+
+        let epoch = LeaderEpoch(frame.epoch);
+        if let (true, Some(end)) = (frame.epoch < last.epoch, log.epoch_end(epoch)?) {
+            let in_epoch = found.frames.iter().filter(|other| other.epoch <= frame.epoch);
+            let behind = found.frames.iter().find(|other| other.epoch > frame.epoch).map(|frame| frame.offset);
+            let ends_right = in_epoch.map(Frame::next).max() <= Some(end.0) && Some(end.0) <= behind;
+            assert!(ends_right, "epoch {epoch} ends at {end}, but {behind:?} is the first behind it");
+        }
+    }
+    Ok(())
+}
+
 fn read_on(log: &Log, from: Offset, step_bytes: u64, found: &mut Found) -> Result<(), LogError> {
     let mut cursor: Cursor = log.cursor(from)?;
     while let Some(range) = cursor.next(step_bytes)? {
         let mut bytes = Vec::new();
         range.read_into(&mut bytes)?;
-        let (frames, damaged) = split_frames(&bytes);
+        let (frames, damaged) = split_checked(&bytes, Some(&FrameSalt::new(IDENTITY.topic, IDENTITY.partition)));
         assert_eq!(frames.first().map_or(range.first_offset().0, |frame| frame.offset), range.first_offset().0);
         found.frames.extend(frames);
-        if let Some(damaged) = damaged {
+        if damaged {
             // A consumer that finds damage tells the broker by asking again; here the range is verified at once.
             range.verify()?;
-            panic!("the frame at {damaged} is damaged, and the log does not find it");
+            panic!("a frame is damaged, and the log does not find it");
         }
     }
     Ok(())
@@ -173,7 +204,19 @@ impl Rig {
         model.promise(0);
         let (log, _) = open(&disk, &clock, &plan.config)?;
         model.promise(disk.mutations());
-        Ok(Self { disk, clock, rng, plan, model, log, down: false, acked_start: None, attempted_start: 0, serial: 0 })
+        Ok(Self {
+            disk,
+            clock,
+            rng,
+            plan,
+            model,
+            log,
+            down: false,
+            acked_start: None,
+            attempted_start: 0,
+            retries: false,
+            serial: 0,
+        })
     }
 
     /// Goes on after a crash, from what was found then.
@@ -188,6 +231,7 @@ impl Rig {
             down: false,
             acked_start: self.acked_start,
             attempted_start: self.attempted_start,
+            retries: true,
             serial: self.serial + 1_000_000,
         }
     }
@@ -215,15 +259,23 @@ impl Rig {
         Ok(())
     }
 
+    /// All that was appended is durable, and answered. What has to be sent again was not appended by this process.
+    fn note_flushed(&mut self) {
+        if !self.retries {
+            self.model.now.client_acked = self.model.now.client_sent;
+        }
+    }
+
     /// What the log says of itself is what it has promised.
     pub(crate) fn note_bounds(&mut self) {
         let bounds = self.log.bounds();
         self.model.now.start = self.acked_start.unwrap_or(bounds.log_start.0);
-        self.model.now.acked_end = bounds.high_watermark.0;
+        // In a log that does not wait for the flush, what is shown may be lost with the power; what is flushed may not.
+        self.model.now.acked_end = bounds.flushed_end.0;
         self.model.now.end = bounds.log_end.0;
     }
 
-    fn frame(&mut self) -> Vec<u8> {
+    fn frame(&mut self, producer: Option<ProducerStamp>) -> Vec<u8> {
         self.serial += 1;
         let key = format!("key {}", self.rng.below(KEYS));
         let size = match self.rng.below(8) {
@@ -238,29 +290,61 @@ impl Rig {
             payload.fill(0);
         }
         let timestamp = self.serial;
-        if self.plan.config.compaction.is_some() {
-            if self.rng.one_in(6) {
-                return ProducedFrame::tombstone(timestamp, key.as_bytes()).to_vec().unwrap();
-            }
-            return ProducedFrame::message(timestamp, Some(key.as_bytes()), &payload).to_vec().unwrap();
-        }
-        let key = self.rng.one_in(2).then_some(key.as_bytes());
+        let key = (self.plan.config.compaction.is_some() || self.rng.one_in(2)).then_some(key.as_bytes());
         let mut frame = ProducedFrame::message(timestamp, key, &payload);
-        if self.rng.one_in(4) {
-            frame.record_count = u32::try_from(1 + self.rng.below(5)).unwrap();
+        if self.plan.config.compaction.is_none() {
+            if self.rng.one_in(4) {
+                frame.record_count = u32::try_from(1 + self.rng.below(5)).unwrap();
+            }
+        } else if self.rng.one_in(6) {
+            frame = ProducedFrame::tombstone(timestamp, key.unwrap());
         }
+        frame.producer = producer;
         frame.to_vec().unwrap()
     }
 
     pub(crate) fn append(&mut self) -> Result<(), Stop> {
+        if self.rng.one_in(3) {
+            return self.append_as_client();
+        }
         let count = 1 + self.rng.below(4);
-        let frames: Vec<_> = (0..count).map(|_| self.frame()).collect();
-        let bytes = BytesMut::from(&frames.concat()[..]);
-        let mut batch = Batch::parse(bytes, &self.plan.config.frame_limits).unwrap();
+        let frames: Vec<_> = (0..count).map(|_| self.frame(None)).collect();
+        self.append_frames(&frames.concat()).map(|_duplicates| ())
+    }
+
+    /// The idempotent producer sends something new, and before it what it has no answer for.
+    fn append_as_client(&mut self) -> Result<(), Stop> {
+        /// As many as the log remembers of each producer.
+        const WINDOW: usize = 5;
+        if self.retries {
+            for at in self.model.now.client_acked..self.model.now.client_sent {
+                let frame = Arc::clone(&self.model.client[at]);
+                self.append_frames(&frame)?;
+            }
+            self.retries = false;
+        }
+        let waiting = self.model.now.client_sent - self.model.now.client_acked;
+        for _ in 0..self.rng.below(WINDOW - waiting + 1) {
+            let last = self.model.client.last().map(|frame| split_frames(frame).remove(0));
+            let next = last.map_or(0, |last| last.sequence.unwrap() + i32::try_from(last.record_count).unwrap());
+            let stamp = ProducerStamp { id: ProducerId(9), epoch: ProducerEpoch(0), first_sequence: Sequence(next) };
+            let frame = self.frame(Some(stamp));
+            self.model.client.push(Arc::new(frame.clone()));
+            self.model.now.client_sent = self.model.client.len();
+            // Until it is answered, it is among those to be sent again.
+            self.retries = true;
+            assert_eq!(self.append_frames(&frame)?, 0, "a new frame is taken for one that came before");
+            self.retries = false;
+        }
+        Ok(())
+    }
+
+    /// Answers how many of the frames were in the log before.
+    fn append_frames(&mut self, frames: &[u8]) -> Result<usize, Stop> {
+        let mut batch = Batch::parse(BytesMut::from(frames), &self.plan.config.frame_limits).unwrap();
         let end = self.log.bounds().log_end.0;
-        self.model.now.end = self.model.now.end.max(end);
         let mut offset = end;
-        for frame in split_frames(batch.as_bytes()).0 {
+        for frame in split_frames(batch.as_bytes()) {
             let frame = Frame { offset, ..frame };
             offset = frame.next();
             self.model.sent.entry(frame.offset).or_default().push(Arc::new(frame));
@@ -268,17 +352,24 @@ impl Rig {
         let appended = self.log.append(&mut batch).inspect_err(|_| {
             assert_eq!(self.log.bounds().log_end.0, end, "a failed append leaves nothing behind");
         })?;
-        assert_eq!((appended.base_offset.0, appended.next_offset.0), (end, offset));
-        for frame in split_frames(batch.as_bytes()).0 {
-            self.model.frames.insert(frame.offset, Arc::new(frame));
+        if appended.duplicates == 0 {
+            assert_eq!((appended.base_offset.0, appended.next_offset.0), (end, offset));
+            for frame in split_frames(batch.as_bytes()) {
+                self.model.frames.insert(frame.offset, Arc::new(frame));
+            }
+        } else {
+            assert_eq!(appended.duplicates, batch.frames().len());
+            let known = self.model.frames.get(&appended.base_offset.0).map(|known| known.produced == frames);
+            assert!(known.unwrap_or(true), "the answer to a repetition names another frame");
         }
         self.note_bounds();
-        assert_eq!(self.model.now.end, offset);
-        Ok(())
+        assert_eq!(self.model.now.end, if appended.duplicates == 0 { offset } else { end });
+        Ok(appended.duplicates)
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Stop> {
         self.log.flush()?;
+        self.note_flushed();
         self.note_bounds();
         assert_eq!(self.model.now.acked_end, self.model.now.end);
         Ok(())
@@ -288,10 +379,15 @@ impl Rig {
         let bounds = self.log.bounds();
         let span = usize::try_from(bounds.high_watermark.0 - bounds.log_start.0).unwrap();
         let to = bounds.log_start.0 + self.rng.below(span + 1) as u64;
+        self.trim_to(to)
+    }
+
+    pub(crate) fn trim_to(&mut self, to: u64) -> Result<(), Stop> {
+        let bounds = self.log.bounds();
         self.attempted_start = self.attempted_start.max(to);
         self.log.trim(Offset(to))?;
         self.note_start(bounds);
-        assert_eq!(self.log.bounds().log_start.0, to);
+        assert_eq!(self.log.bounds().log_start.0, to.max(bounds.log_start.0));
         Ok(())
     }
 
@@ -330,7 +426,7 @@ impl Rig {
         let now = self.model.now;
         let after = Promise { start: found.start, ..now };
         self.model.check(&found, now, after, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
-        Ok(())
+        check_lookups(&self.log, &found, &mut self.rng)
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -343,6 +439,8 @@ impl Rig {
         self.log.close()?;
         let end = self.log.bounds().log_end.0;
         self.model.now.acked_end = end;
+        self.note_flushed();
+        self.retries = true;
         self.model.promise(self.disk.mutations());
         write_atomically(&self.disk, Path::new("/data"), "clean", &[])?;
         self.reopen(end)
@@ -353,6 +451,7 @@ impl Rig {
         self.down = true;
         let end = self.log.bounds().log_end.0;
         self.disk.kill();
+        self.retries = true;
         self.reopen(end)
     }
 
