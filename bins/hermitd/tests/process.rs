@@ -192,10 +192,8 @@ fn an_interrupt_stops_it_and_a_second_signal_forces() {
     let mut command = hermitd();
     command.arg("--data-dir").arg(dir.path()).args(["--listen", "127.0.0.1:0", "--drain-timeout-ms", "60000"]);
     let daemon = Daemon::spawn(command);
-    for _ in 0..16 {
-        daemon.produce(&[7; 2 << 20]);
-    }
-    // Some frames are on their way to a consumer that does not read them, so that the drain has something to wait for.
+    // A frame larger than what sockets buffer is on its way to a consumer that does not read it: the drain has something to wait for.
+    daemon.produce(&vec![7; 45 << 20]);
     let mut consumer = daemon.connect();
     consumer.write_all(b"\x02\x01g\x01t\0\0\0\0").unwrap();
     consumer.read_exact(&mut [0; 29]).unwrap();

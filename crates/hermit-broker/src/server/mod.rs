@@ -2,6 +2,7 @@
 
 mod accept;
 mod connection;
+mod reader;
 mod sendfile;
 mod session;
 mod v1;

@@ -5,14 +5,15 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hermit_log::{LogError, Range};
+use hermit_log::LogError;
 use parking_lot::Mutex;
 
+use super::reader::{Cold, Warmed};
 use crate::limits::WARMER_THREADS;
 
 struct Job {
-    range: Range,
-    done: Box<dyn FnOnce(Result<(), LogError>) + Send>,
+    cold: Cold,
+    done: Box<dyn FnOnce(Warmed) + Send>,
 }
 
 /// The threads. They end when nobody has the broker any more.
@@ -36,8 +37,8 @@ impl Warmer {
     }
 
     /// Queues a range. Each consumer has one in the queue at most, which bounds it.
-    pub(super) fn warm(&self, range: Range, done: impl FnOnce(Result<(), LogError>) + Send + 'static) {
-        if let Err(unsent) = self.jobs.send(Job { range, done: Box::new(done) }) {
+    pub(super) fn warm(&self, cold: Cold, done: impl FnOnce(Warmed) + Send + 'static) {
+        if let Err(unsent) = self.jobs.send(Job { cold, done: Box::new(done) }) {
             (unsent.0.done)(Err(LogError::Closed));
         }
     }
@@ -46,7 +47,7 @@ impl Warmer {
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().recv();
-        let Ok(Job { range, done }) = job else { return };
-        done(range.verify());
+        let Ok(Job { cold, done }) = job else { return };
+        done(cold.read());
     }
 }

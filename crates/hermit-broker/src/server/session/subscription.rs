@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use hermit_log::{Cursor, LogError, Range};
+use hermit_log::{LogError, Range};
 use hermit_proto::Offset;
 use hermit_proto::session::{DeliveryError, DeliveryHead};
 use parking_lot::Mutex;
@@ -12,21 +12,19 @@ use crate::error::{BrokerError, to_wire};
 use crate::limits::TURN_BYTES;
 use crate::partition::Partition;
 use crate::server::Warmer;
+use crate::server::reader::{Cold, Reader, Step, Warmed};
 use crate::signal::Signal;
 
 /// What a cold read came to, once it has.
-type Warmed = Arc<Mutex<Option<Result<(), LogError>>>>;
+type Slot = Arc<Mutex<Option<Warmed>>>;
 
 #[derive(Debug)]
 pub(super) struct Subscription {
-    partition: Arc<Partition>,
+    reader: Reader,
     token: u64,
-    /// The first offset that the client has not been sent.
-    next: Offset,
-    cursor: Option<Cursor>,
     credit_bytes: u64,
-    /// A range that others are reading, or have read.
-    cold: Option<(Range, Warmed)>,
+    /// What others are reading, or have read.
+    cold: Option<Slot>,
 }
 
 /// What a subscription has to say.
@@ -44,7 +42,7 @@ pub(super) enum Turn {
 
 impl Subscription {
     pub(super) const fn new(partition: Arc<Partition>, token: u64, next: Offset, credit_bytes: u64) -> Self {
-        Self { partition, token, next, cursor: None, credit_bytes, cold: None }
+        Self { reader: Reader::new(partition, next), token, credit_bytes, cold: None }
     }
 
     pub(super) const fn add_credit(&mut self, bytes: u64) {
@@ -59,31 +57,29 @@ impl Subscription {
             }
             let found = match self.take_warmed() {
                 Poll::Pending => return Turn::Waits,
-                Poll::Ready(Some(found)) => found,
-                Poll::Ready(None) => match self.find() {
-                    Ok(Some(range)) if !range.file().cached(range.position(), range.len_bytes()) => {
-                        self.warm(range, warmer, signal);
-                        continue;
-                    }
-                    found => found,
-                },
+                Poll::Ready(Some(Ok(Some(range)))) => Ok(Step::Found(range)),
+                Poll::Ready(Some(Ok(None))) => continue,
+                Poll::Ready(Some(Err(error))) => Err(error),
+                Poll::Ready(None) => self.reader.step(self.credit_bytes.min(TURN_BYTES)),
             };
             match found {
-                Ok(Some(range)) => {
-                    self.next = self.next.max(range.next_offset());
+                Ok(Step::Found(range)) => {
                     self.credit_bytes = self.credit_bytes.saturating_sub(range.len_bytes());
                     return Turn::Delivers(self.head(), range);
                 }
-                Ok(None) => match self.partition.progress().wait(Offset(self.next.0.saturating_add(1)), signal, self.token) {
-                    // The high watermark moved between the look and the wait.
-                    Poll::Ready(Ok(())) => {}
-                    // What is there of a log that takes no more writes can still be read, and was: wait for the restart.
-                    Poll::Pending | Poll::Ready(Err(BrokerError::Log(_))) => return Turn::Waits,
-                    Poll::Ready(Err(error)) => return ends(&error),
-                },
-                Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.next < log_start => {
-                    self.cursor = None;
-                    self.next = log_start;
+                Ok(Step::Cold(cold)) => self.warm(cold, warmer, signal),
+                Ok(Step::AtEnd) => {
+                    let until = Offset(self.reader.next().0.saturating_add(1));
+                    match self.reader.partition().progress().wait(until, signal, self.token) {
+                        // The high watermark moved between the look and the wait.
+                        Poll::Ready(Ok(())) => {}
+                        // What is there of a log that takes no more writes can still be read, and was: wait for the restart.
+                        Poll::Pending | Poll::Ready(Err(BrokerError::Log(_))) => return Turn::Waits,
+                        Poll::Ready(Err(error)) => return ends(&error),
+                    }
+                }
+                Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.reader.next() < log_start => {
+                    self.reader.seek(log_start);
                     return Turn::Tells(self.head());
                 }
                 Err(error) => return ends(&error),
@@ -91,42 +87,33 @@ impl Subscription {
         }
     }
 
-    fn find(&mut self) -> Result<Option<Range>, BrokerError> {
-        let log = self.partition.log()?;
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
-            None => self.cursor.insert(log.cursor(self.next)?),
-        };
-        Ok(cursor.next(self.credit_bytes.min(TURN_BYTES))?)
-    }
-
-    /// Has a cold range read by others, and checked.
-    fn warm(&mut self, range: Range, warmer: &Warmer, signal: &Arc<Signal>) {
-        let warmed = Warmed::default();
-        let (done, signal, token) = (Arc::clone(&warmed), Arc::clone(signal), self.token);
-        self.cold = Some((range.clone(), warmed));
-        warmer.warm(range, move |result| {
-            *done.lock() = Some(result);
+    fn warm(&mut self, cold: Cold, warmer: &Warmer, signal: &Arc<Signal>) {
+        let slot = Slot::default();
+        let (done, signal, token) = (Arc::clone(&slot), Arc::clone(signal), self.token);
+        self.cold = Some(slot);
+        warmer.warm(cold, move |warmed| {
+            *done.lock() = Some(warmed);
             signal.wake(token);
         });
     }
 
-    /// The range that was cold, if it has been read by now.
+    /// What was cold, if it has been read by now.
     fn take_warmed(&mut self) -> Poll<Option<Result<Option<Range>, BrokerError>>> {
-        let Some((_, warmed)) = &self.cold else { return Poll::Ready(None) };
-        let Some(result) = warmed.lock().take() else { return Poll::Pending };
-        let range = self.cold.take().map(|(range, _)| range);
-        Poll::Ready(Some(result.map(|()| range).map_err(BrokerError::Log)))
+        let Some(slot) = &self.cold else { return Poll::Ready(None) };
+        let Some(warmed) = slot.lock().take() else { return Poll::Pending };
+        self.cold = None;
+        Poll::Ready(Some(self.reader.take(warmed)))
     }
 
     fn head(&self) -> DeliveryHead {
-        let progress = self.partition.progress();
-        DeliveryHead { high_watermark: progress.high_watermark(), log_start: progress.log_start(), next_offset: self.next }
+        let progress = self.reader.partition().progress();
+        let (high_watermark, log_start) = (progress.high_watermark(), progress.log_start());
+        DeliveryHead { high_watermark, log_start, next_offset: self.reader.next() }
     }
 
     /// Waits no longer.
     pub(super) fn forget(&self, signal: &Signal) {
-        self.partition.progress().forget(signal, self.token);
+        self.reader.partition().progress().forget(signal, self.token);
     }
 
     pub(super) const fn token(&self) -> u64 {

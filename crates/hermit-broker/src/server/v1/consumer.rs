@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use hermit_log::{Cursor, LogError, Range};
+use hermit_log::{LogError, Range};
 use hermit_proto::v1::consumer_header;
 use hermit_proto::{Attributes, FrameLimits, FramePrefix, FrameView, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use crate::error::BrokerError;
 use crate::limits::{TURN_BYTES, V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
+use crate::server::reader::{Reader, Step};
 use crate::server::sendfile::{FileRange, try_write_more};
 use crate::signal::Signal;
 
@@ -38,7 +39,8 @@ pub(in crate::server) async fn consume(
         Err(error) => return error.into(),
     };
     let limits = connection.broker.limits().frame_limits();
-    let mut consumer = Consumer { connection, partition, from, limits, signal: Arc::new(Signal::new()) };
+    let reader = Reader::new(Arc::clone(&partition), from);
+    let mut consumer = Consumer { connection, partition, reader, from, limits, signal: Arc::new(Signal::new()) };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
     end
@@ -83,9 +85,24 @@ fn position(
     Ok(from.max(bounds.log_start))
 }
 
+/// Why a range was not sent, or not all of it.
+enum Fault {
+    /// Something in it is not what was written.
+    Damaged,
+    /// The connection ends.
+    Ends(End),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Ends(error.into())
+    }
+}
+
 struct Consumer<'a> {
     connection: Connection<'a>,
     partition: Arc<Partition>,
+    reader: Reader,
     /// The next offset to send.
     from: Offset,
     limits: FrameLimits,
@@ -95,18 +112,23 @@ struct Consumer<'a> {
 impl Consumer<'_> {
     async fn run(&mut self) -> End {
         let mut phase = self.connection.broker.phase();
-        let mut cursor = None;
         let mut out = Vec::new();
         loop {
             if *phase.borrow() > Phase::Running {
                 return End::Stopping;
             }
-            match self.next(&mut cursor) {
+            match self.next().await {
                 Ok(Some(range)) => {
-                    if let Err(end) = self.send(&range, &mut out).await {
-                        return end;
+                    match self.send(&range, &mut out).await {
+                        Ok(()) => self.from = self.from.max(range.next_offset()),
+                        Err(Fault::Ends(end)) => return end,
+                        Err(Fault::Damaged) => match range.verify() {
+                            // The log knows the damage now: reading on ends before it, and then tells of it.
+                            Err(LogError::Corrupt { .. }) => self.reader.seek(self.from),
+                            Err(error) => return BrokerError::Log(error).into(),
+                            Ok(()) => return End::Refused("stored data cannot be read".into()),
+                        },
                     }
-                    self.from = self.from.max(range.next_offset());
                 }
                 Ok(None) => {
                     // At the end: nothing is kept but the cursor.
@@ -126,30 +148,42 @@ impl Consumer<'_> {
     }
 
     /// The next range; damaged ones are passed over with a line in the log, as version 1 has no words for them.
-    fn next(&mut self, cursor: &mut Option<Cursor>) -> Result<Option<Range>, BrokerError> {
+    async fn next(&mut self) -> Result<Option<Range>, BrokerError> {
         loop {
-            let log = self.partition.log()?;
-            let current = match cursor {
-                Some(current) => current,
-                None => cursor.insert(log.cursor(self.from)?),
+            let found = match self.reader.step(TURN_BYTES) {
+                Ok(Step::AtEnd) => return Ok(None),
+                Ok(Step::Found(range)) => Ok(Some(range)),
+                Ok(Step::Cold(cold)) => {
+                    let (done, warmed) = oneshot::channel();
+                    // Nobody minds when the consumer is gone by then.
+                    self.connection.broker.warmer().warm(cold, move |warmed| drop(done.send(warmed)));
+                    self.reader.take(warmed.await.unwrap_or(Err(LogError::Closed)))
+                }
+                Err(error) => Err(error),
             };
-            match current.next(TURN_BYTES) {
-                Ok(range) => return Ok(range),
-                Err(LogError::Corrupt { from, next }) => {
-                    tracing::error!(peer = %self.connection.peer, topic = %self.partition.topic(), partition = %self.partition.id(), %from, %next, "a damaged range was passed over");
-                    self.from = next;
+            match found {
+                Ok(Some(range)) => return Ok(Some(range)),
+                Ok(None) => {}
+                Err(BrokerError::Log(LogError::Corrupt { from, next })) => {
+                    let (topic, partition) = (self.partition.topic(), self.partition.id());
+                    tracing::error!(peer = %self.connection.peer, %topic, %partition, %from, %next, "a damaged range was passed over");
+                    self.go_on_at(self.from.max(next));
                 }
                 // Retention overtook the consumer.
-                Err(LogError::OutOfRange { log_start, .. }) if self.from < log_start => self.from = log_start,
-                Err(error) => return Err(error.into()),
+                Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.from < log_start => self.go_on_at(log_start),
+                Err(error) => return Err(error),
             }
-            *cursor = None;
         }
+    }
+
+    fn go_on_at(&mut self, offset: Offset) {
+        self.from = offset;
+        self.reader.seek(offset);
     }
 
     /// Waits for more. `Some` where there will be none.
     async fn wait(&self) -> Option<End> {
-        let until = Offset(self.from.0.saturating_add(1));
+        let until = Offset(self.reader.next().0.saturating_add(1));
         loop {
             match self.partition.progress().wait(until, &self.signal, 0) {
                 Poll::Ready(Ok(())) => return None,
@@ -161,9 +195,8 @@ impl Consumer<'_> {
         }
     }
 
-    async fn send(&mut self, range: &Range, out: &mut Vec<u8>) -> Result<(), End> {
+    async fn send(&mut self, range: &Range, out: &mut Vec<u8>) -> Result<(), Fault> {
         let (mut at, end) = (range.position(), range.position().saturating_add(range.len_bytes()));
-        self.warm(range).await?;
         while at < end {
             let prefix = self.read_prefix(range, at)?;
             let large = u64::from(prefix.header.payload_size) >= V1_SENDFILE_FROM_BYTES;
@@ -175,20 +208,14 @@ impl Consumer<'_> {
         Ok(())
     }
 
-    fn read_prefix(&self, range: &Range, at: u64) -> Result<FramePrefix, End> {
+    fn read_prefix(&self, range: &Range, at: u64) -> Result<FramePrefix, Fault> {
         let mut bytes = [0; PREFIX_SIZE];
         range.file().read_exact_at(&mut bytes, at)?;
-        FramePrefix::verify(&bytes, &self.partition.salt()).map_err(|error| self.rotten(at, &error.to_string()))
-    }
-
-    /// Nothing can follow a frame that is not what was written: how long it is cannot be told.
-    fn rotten(&self, position: u64, what: &str) -> End {
-        tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), position, what, "stored data are damaged");
-        End::Refused(format!("stored data are damaged: {what}"))
+        FramePrefix::verify(&bytes, &self.partition.salt()).map_err(|_not_what_was_written| Fault::Damaged)
     }
 
     /// Header and key, and the payload straight from the file.
-    async fn send_large(&self, range: &Range, at: u64, prefix: &FramePrefix, header: &[u8]) -> Result<u64, End> {
+    async fn send_large(&mut self, range: &Range, at: u64, prefix: &FramePrefix, header: &[u8]) -> Result<u64, Fault> {
         let key_size = prefix.header.key_size as usize;
         let mut head = header.to_vec();
         head.resize(header.len().saturating_add(key_size), 0);
@@ -215,27 +242,29 @@ impl Consumer<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.from = self.from.max(prefix.next_offset());
         Ok(end)
     }
 
     /// Many small frames, or a record set: read, verified, unfolded, and written at once.
-    async fn send_small(&self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<u64, End> {
+    async fn send_small(&mut self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<u64, Fault> {
         let first = self.read_prefix(range, at)?.frame_bytes();
         let wanted = first.max(V1_GATHER_BYTES as u64).min(end.saturating_sub(at));
-        let wanted = usize::try_from(wanted).map_err(|_too_large| self.rotten(at, "a frame does not fit the memory"))?;
+        let wanted = usize::try_from(wanted).map_err(|_too_large| Fault::Damaged)?;
         let mut bytes = vec![0; wanted];
         range.file().read_exact_at(&mut bytes, at)?;
         out.clear();
         let mut rest = &bytes[..];
+        let mut next = self.from;
         let max_set_bytes = usize::try_from(self.limits.max_body_bytes).unwrap_or(usize::MAX);
         // The last frame may be cut by the end of the buffer: it is the first of the next round.
         while let Ok((frame, behind)) = FrameView::split(rest, &self.limits) {
-            let position = at.saturating_add((bytes.len() - rest.len()) as u64);
             let sound = frame.verify_frame(&self.partition.salt()).and_then(|()| frame.verify_body());
-            if let Err(error) = sound {
+            if sound.is_err() {
                 // What was sound goes out first.
                 self.connection.write_all(out).await?;
-                return Err(self.rotten(position, &error.to_string()));
+                self.from = self.from.max(next);
+                return Err(Fault::Damaged);
             }
             let large = frame.payload().len() as u64 >= V1_SENDFILE_FROM_BYTES && !frame.prefix.has(Attributes::RECORD_SET);
             if large && rest.len() < bytes.len() {
@@ -244,28 +273,15 @@ impl Consumer<'_> {
             if let Err(fault) = unfold(&frame, self.from, max_set_bytes, out) {
                 tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
             }
+            next = frame.prefix.next_offset();
             rest = behind;
         }
         let taken = bytes.len() - rest.len();
         if taken == 0 {
-            return Err(self.rotten(at, "a frame cannot be read"));
+            return Err(Fault::Damaged);
         }
         self.connection.write_all(out).await?;
+        self.from = self.from.max(next);
         Ok(at.saturating_add(taken as u64))
-    }
-
-    /// Has a cold range read by others, so that this thread need not wait for the disk.
-    async fn warm(&self, range: &Range) -> Result<(), End> {
-        let (position, len_bytes) = (range.position(), range.len_bytes());
-        if range.file().cached(position, len_bytes) {
-            return Ok(());
-        }
-        let (done, warmed) = oneshot::channel();
-        // Nobody minds when the consumer is gone by then.
-        self.connection.broker.warmer().warm(range.clone(), move |result| drop(done.send(result)));
-        match warmed.await {
-            Ok(verified) => Ok(verified.map_err(BrokerError::Log)?),
-            Err(_gone) => Err(End::Stopping),
-        }
     }
 }

@@ -1,0 +1,148 @@
+//! Following a log without waiting for the disk: what is not in the page cache is read, and verified, by the [`super::Warmer`].
+
+use std::sync::Arc;
+
+use hermit_log::disk::DiskFile;
+use hermit_log::{Cursor, Log, LogError, Range};
+use hermit_proto::Offset;
+
+use crate::error::BrokerError;
+use crate::partition::Partition;
+
+/// A consumer's place in a partition.
+#[derive(Debug)]
+pub(super) struct Reader {
+    partition: Arc<Partition>,
+    /// The first offset that was not given out.
+    next: Offset,
+    place: Option<Place>,
+}
+
+/// Where the last range ended.
+#[derive(Debug)]
+struct Place {
+    cursor: Cursor,
+    /// `None` at the end of the log: an idle consumer holds no descriptor, and what comes next was written just before.
+    file: Option<Arc<dyn DiskFile>>,
+    position: u64,
+}
+
+/// What there is to read next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing, up to the high watermark.
+    AtEnd,
+    /// This, without waiting for the disk.
+    Found(Range),
+    /// Something that has to be read by others first.
+    Cold(Cold),
+}
+
+/// A read that may wait for the disk.
+#[derive(Debug)]
+pub(super) struct Cold {
+    log: Log,
+    from: Offset,
+    cursor: Option<Cursor>,
+    /// The high watermark before the read.
+    until: Offset,
+    max_bytes: u64,
+}
+
+/// What came of it: a range and the cursor behind it, or nothing up to an offset.
+pub(super) type Warmed = Result<Read, LogError>;
+
+/// A read that went well.
+#[derive(Debug)]
+pub(super) enum Read {
+    Range(Cursor, Range),
+    NothingBefore(Offset),
+}
+
+impl Cold {
+    /// Finds the range, reads it, and checks every frame.
+    pub(super) fn read(self) -> Warmed {
+        let mut cursor = match self.cursor {
+            Some(cursor) => cursor,
+            None => self.log.cursor(self.from)?,
+        };
+        let Some(range) = cursor.next(self.max_bytes)? else { return Ok(Read::NothingBefore(self.until)) };
+        range.verify()?;
+        Ok(Read::Range(cursor, range))
+    }
+}
+
+impl Reader {
+    pub(super) const fn new(partition: Arc<Partition>, next: Offset) -> Self {
+        Self { partition, next, place: None }
+    }
+
+    pub(super) const fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    pub(super) const fn next(&self) -> Offset {
+        self.next
+    }
+
+    /// Goes on elsewhere.
+    pub(super) fn seek(&mut self, next: Offset) {
+        self.next = next;
+        self.place = None;
+    }
+
+    /// What comes next: at most `max_bytes`, or one frame.
+    pub(super) fn step(&mut self, max_bytes: u64) -> Result<Step, BrokerError> {
+        loop {
+            let log = self.partition.log()?;
+            let until = self.partition.progress().high_watermark();
+            if self.next >= until {
+                if let Some(place) = &mut self.place {
+                    place.file = None;
+                }
+                return Ok(Step::AtEnd);
+            }
+            let cold = Cold { log: log.clone(), from: self.next, cursor: None, until, max_bytes };
+            let Some(mut place) = self.place.take() else { return Ok(Step::Cold(cold)) };
+            if !place.is_cached(max_bytes) {
+                return Ok(Step::Cold(Cold { cursor: Some(place.cursor), ..cold }));
+            }
+            let read = place.cursor.next(max_bytes).map(|range| match range {
+                Some(range) => Read::Range(place.cursor, range),
+                None => Read::NothingBefore(until),
+            });
+            if let Some(range) = self.take(read)? {
+                return Ok(Step::Found(range));
+            }
+        }
+    }
+
+    /// Takes over what was read. `None`: ask again.
+    pub(super) fn take(&mut self, read: Warmed) -> Result<Option<Range>, BrokerError> {
+        match read {
+            Ok(Read::Range(cursor, range)) => {
+                let position = range.position().saturating_add(range.len_bytes());
+                self.place = Some(Place { cursor, file: Some(Arc::clone(range.file())), position });
+                self.next = self.next.max(range.next_offset());
+                Ok(Some(range))
+            }
+            // Offsets without frames, as after compaction. What was appended since the look is not among them.
+            Ok(Read::NothingBefore(offset)) => {
+                self.seek(self.next.max(offset));
+                Ok(None)
+            }
+            // What lies before the damage comes first: the log knows the damage now, and ends the range there.
+            Err(LogError::Corrupt { from, .. }) if from > self.next => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Place {
+    /// Whether the next range can be had without waiting for the disk. At the end of a file the next one is not known.
+    fn is_cached(&self, max_bytes: u64) -> bool {
+        let Some(file) = &self.file else { return true };
+        let left = file.len().unwrap_or(0).saturating_sub(self.position);
+        left > 0 && file.cached(self.position, left.min(max_bytes))
+    }
+}
