@@ -14,28 +14,55 @@ use crate::names::FileName;
 use crate::state_file::{Kind, Reader};
 
 const KIND: Kind = Kind { magic: *b"HPRD", version: 1 };
-/// Batches that are remembered of each producer: as many as may be in flight.
+/// Runs that are remembered of each producer: as many as there may be batches in flight.
 const REMEMBERED: usize = 5;
+/// A run grows no longer: its sequences must not meet themselves when they wrap.
+const MAX_RUN: u32 = 1 << 30;
 
-/// One appended frame.
+/// Records that follow each other both in the producer's stream and in the log: one frame, or several without anybody's between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Remembered {
+struct Run {
     first: Sequence,
     count: u32,
     offset: Offset,
+}
+
+impl Run {
+    /// The offset that `count` records from `first` have, if all of them are in the run.
+    fn find(&self, first: Sequence, count: u32) -> Option<Offset> {
+        // Both are below 2³¹, and so is their distance, across the wrap.
+        let skipped = (first.0.wrapping_sub(self.first.0).cast_unsigned()) & i32::MAX.cast_unsigned();
+        let fits = skipped.checked_add(count).is_some_and(|end| end <= self.count);
+        fits.then(|| Offset(self.offset.0.saturating_add(skipped.into())))
+    }
+
+    /// Takes a frame that follows on; answers whether it did.
+    fn extend(&mut self, frame: &Sequenced) -> bool {
+        let follows = self.first.advance(self.count) == frame.stamp.first_sequence
+            && self.offset.checked_add(self.count.into()) == Some(frame.offset);
+        match self.count.checked_add(frame.count).filter(|count| follows && *count <= MAX_RUN) {
+            Some(count) => {
+                self.count = count;
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Producer {
     epoch: ProducerEpoch,
     /// The newest last; never empty.
-    batches: VecDeque<Remembered>,
+    runs: VecDeque<Run>,
     last_append_time: u64,
+    /// The offset of its last frame.
+    last_offset: Offset,
 }
 
 impl Producer {
     fn expected(&self) -> Sequence {
-        self.batches.back().map_or(Sequence(0), |last| last.first.advance(last.count))
+        self.runs.back().map_or(Sequence(0), |last| last.first.advance(last.count))
     }
 }
 
@@ -80,8 +107,8 @@ impl ProducerTable {
             let expected = Sequence(0);
             return if got == expected { Ok(Verdict::New) } else { Err(ProducerError::OutOfSequence { id, expected, got }) };
         }
-        if let Some(earlier) = producer.batches.iter().find(|batch| batch.first == got && batch.count == frame.count) {
-            return Ok(Verdict::Duplicate(earlier.offset));
+        if let Some(earlier) = producer.runs.iter().find_map(|run| run.find(got, frame.count)) {
+            return Ok(Verdict::Duplicate(earlier));
         }
         let expected = producer.expected();
         if got == expected { Ok(Verdict::New) } else { Err(ProducerError::OutOfSequence { id, expected, got }) }
@@ -92,16 +119,24 @@ impl ProducerTable {
         if self.producers.len() >= config.max && !self.producers.contains_key(&frame.stamp.id) {
             self.make_room(frame.append_time, config);
         }
-        let fresh = || Producer { epoch: frame.stamp.epoch, batches: VecDeque::with_capacity(REMEMBERED), last_append_time: 0 };
+        let fresh = || Producer {
+            epoch: frame.stamp.epoch,
+            runs: VecDeque::with_capacity(REMEMBERED),
+            last_append_time: 0,
+            last_offset: Offset::ZERO,
+        };
         let producer = self.producers.entry(frame.stamp.id).or_insert_with(fresh);
         // Sequence 0 that is no repetition begins a new life: a new epoch, or the return after the idle time.
         if producer.epoch != frame.stamp.epoch || frame.stamp.first_sequence != producer.expected() {
             *producer = fresh();
         }
-        if producer.batches.len() == REMEMBERED {
-            producer.batches.pop_front();
+        producer.last_offset = frame.offset;
+        if !producer.runs.back_mut().is_some_and(|last| last.extend(frame)) {
+            if producer.runs.len() == REMEMBERED {
+                producer.runs.pop_front();
+            }
+            producer.runs.push_back(Run { first: frame.stamp.first_sequence, count: frame.count, offset: frame.offset });
         }
-        producer.batches.push_back(Remembered { first: frame.stamp.first_sequence, count: frame.count, offset: frame.offset });
         producer.last_append_time = producer.last_append_time.max(frame.append_time);
     }
 
@@ -137,7 +172,7 @@ impl ProducerTable {
 
     /// Whether the frame at `offset` is the last of its producer: compaction keeps it, so that the state can be rebuilt.
     pub(crate) fn is_last_of(&self, id: ProducerId, offset: Offset) -> bool {
-        self.producers.get(&id).and_then(|producer| producer.batches.back()).is_some_and(|last| last.offset == offset)
+        self.producers.get(&id).is_some_and(|producer| producer.last_offset == offset)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -146,11 +181,12 @@ impl ProducerTable {
             body.extend_from_slice(&id.0.to_be_bytes());
             body.extend_from_slice(&u32::from(producer.epoch.0.cast_unsigned()).to_be_bytes());
             body.extend_from_slice(&producer.last_append_time.to_be_bytes());
-            body.extend_from_slice(&u32::try_from(producer.batches.len()).unwrap_or(0).to_be_bytes());
-            for batch in &producer.batches {
-                body.extend_from_slice(&batch.first.0.to_be_bytes());
-                body.extend_from_slice(&batch.count.to_be_bytes());
-                body.extend_from_slice(&batch.offset.0.to_be_bytes());
+            body.extend_from_slice(&producer.last_offset.0.to_be_bytes());
+            body.extend_from_slice(&u32::try_from(producer.runs.len()).unwrap_or(0).to_be_bytes());
+            for run in &producer.runs {
+                body.extend_from_slice(&run.first.0.to_be_bytes());
+                body.extend_from_slice(&run.count.to_be_bytes());
+                body.extend_from_slice(&run.offset.0.to_be_bytes());
             }
         }
         KIND.seal(&body)
@@ -163,13 +199,14 @@ impl ProducerTable {
             let id = ProducerId(body.i64()?);
             let epoch = ProducerEpoch(u16::try_from(body.u32()?).ok()?.cast_signed());
             let last_append_time = body.u64()?;
+            let last_offset = Offset(body.u64()?);
             let count = body.u32()?;
-            let mut batches = VecDeque::with_capacity(REMEMBERED);
+            let mut runs = VecDeque::with_capacity(REMEMBERED);
             for _ in 0..count {
                 let first = Sequence(body.u32_signed()?);
-                batches.push_back(Remembered { first, count: body.u32()?, offset: Offset(body.u64()?) });
+                runs.push_back(Run { first, count: body.u32()?, offset: Offset(body.u64()?) });
             }
-            producers.insert(id, Producer { epoch, batches, last_append_time });
+            producers.insert(id, Producer { epoch, runs, last_append_time, last_offset });
         }
         Some(Self { producers })
     }
@@ -239,11 +276,29 @@ mod tests {
             let again = frame(1, 0, i32::try_from(i).unwrap() * 2, 2, 999, 6);
             assert_eq!(table.check(&again, &CONFIG), Ok(Verdict::Duplicate(Offset(u64::from(i) * 10))));
         }
-        // Older than what is remembered, a gap, and the same start with another count: refused, never appended a second time.
-        for (sequence, count) in [(2, 2), (16, 2), (12, 1)] {
+        // Older than what is remembered, a gap, and an overlap: refused, never appended a second time.
+        for (sequence, count) in [(2, 2), (16, 2), (12, 3)] {
             let refused = table.check(&frame(1, 0, sequence, count, 999, 6), &CONFIG);
             assert!(matches!(refused, Err(ProducerError::OutOfSequence { expected: Sequence(14), .. })), "{sequence} × {count}");
         }
+    }
+
+    #[test]
+    fn any_number_of_frames_in_a_row_is_remembered_as_one_run_also_across_the_wrap() {
+        let mut table = ProducerTable::default();
+        table.note(&frame(1, 0, i32::MAX - 1, 2, 100, 5), &CONFIG);
+        for i in 0..1000u32 {
+            let next = frame(1, 0, i32::try_from(i).unwrap(), 1, 102 + u64::from(i), 5);
+            assert_eq!(table.check(&next, &CONFIG), Ok(Verdict::New));
+            table.note(&next, &CONFIG);
+        }
+        for i in 0..1000u32 {
+            let again = frame(1, 0, i32::try_from(i).unwrap(), 1, 9999, 6);
+            assert_eq!(table.check(&again, &CONFIG), Ok(Verdict::Duplicate(Offset(102 + u64::from(i)))));
+        }
+        assert_eq!(table.check(&frame(1, 0, i32::MAX, 2, 9999, 6), &CONFIG), Ok(Verdict::Duplicate(Offset(101))));
+        let overlap = table.check(&frame(1, 0, 999, 2, 9999, 6), &CONFIG);
+        assert!(matches!(overlap, Err(ProducerError::OutOfSequence { .. })));
     }
 
     #[test]

@@ -50,9 +50,13 @@ impl Log {
     /// Waits until all before `offset` is on stable storage.
     ///
     /// # Errors
-    /// [`LogError::ReadOnly`] and [`LogError::Closed`] where that will not be.
+    /// [`LogError::ReadOnly`] and [`LogError::Closed`] where that will not be; [`LogError::OutOfRange`] behind the log end.
     pub fn wait_flushed(&self, offset: Offset) -> Result<(), LogError> {
         let inner = &self.inner;
+        let bounds = self.bounds();
+        if offset > bounds.log_end {
+            return Err(LogError::OutOfRange { offset, log_start: bounds.log_start, high_watermark: bounds.high_watermark });
+        }
         if inner.env.flusher.is_manual() {
             return self.flush();
         }

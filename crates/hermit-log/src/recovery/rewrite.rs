@@ -106,12 +106,12 @@ fn rewrite(opening: &Opening<'_>, part: &Part, position: u64, offset: Offset) ->
     }
 }
 
-/// Copies a range of a file into a new one, and syncs that.
+/// Copies a range of a file into a new one, and syncs that. Nothing is left of a copy that fails.
 pub(super) fn copy(disk: &dyn Disk, from: &Path, range: Range<u64>, to: &Path) -> io::Result<()> {
-    let from = disk.open(from, Open::Read)?;
-    let to = disk.open(to, Open::CreateOrTruncate)?;
-    chunks(&*from, range.clone(), |bytes, position| Ok(to.write_all_at(bytes, position - range.start)?))?;
-    to.sync_data()
+    let source = disk.open(from, Open::Read)?;
+    let target = disk.open(to, Open::CreateOrTruncate)?;
+    let copied = chunks(&*source, range.clone(), |bytes, position| Ok(target.write_all_at(bytes, position - range.start)?));
+    copied.and_then(|()| target.sync_data()).inspect_err(|_error| drop(disk.remove_file(to)))
 }
 
 /// Writes the same bytes over themselves, which makes their pages dirty again and needs no space.
