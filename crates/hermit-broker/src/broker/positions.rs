@@ -60,7 +60,7 @@ impl Broker {
         topic.partition(PartitionId(0)).cloned()
     }
 
-    pub(super) fn offsets(&self) -> Option<Arc<Offsets>> {
+    pub(crate) fn offsets(&self) -> Option<Arc<Offsets>> {
         self.inner.offsets.read().clone()
     }
 

@@ -91,9 +91,13 @@ impl Offsets {
             return Err(BrokerError::TooMany { what: Counted::Positions, limit: self.max_positions as u64 });
         }
         let ticket = Ticket::append(&self.partition, &mut batch)?;
+        let high_watermark = self.partition.progress().high_watermark();
         for ((key, committed), frame) in entries.iter().zip(batch.frames()) {
             let until = Offset(frame.offset.0.saturating_add(1));
-            positions.entry(key.clone()).or_default().pending.push_back((until, *committed));
+            let position = positions.entry(key.clone()).or_default();
+            // A position that nobody asks for must not gather what was settled long ago.
+            position.settle(high_watermark);
+            position.pending.push_back((until, *committed));
         }
         Ok(ticket)
     }
@@ -133,5 +137,35 @@ impl Offsets {
             }
         }
         self.positions.lock().retain(|key, _| key.topic != topic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hermit_log::disk::sim::SimDisk;
+    use hermit_log::{Flusher, LogEnv, ManualClock};
+    use hermit_proto::LeaderEpoch;
+
+    use super::*;
+    use crate::{Broker, BrokerConfig};
+
+    #[test]
+    fn a_position_that_nobody_asks_for_gathers_nothing() {
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000));
+        let flusher = Flusher::manual(clock.clone());
+        let env = LogEnv::new(Arc::new(SimDisk::new(1)), clock, flusher.clone(), 64);
+        let config = BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") };
+        let broker = Broker::open_with(config, env).unwrap();
+        let offsets = broker.offsets().unwrap();
+        let key = PositionKey { group: GroupName::new("g").unwrap(), topic: TopicId(1), partition: PartitionId(0) };
+        for offset in 0..100 {
+            let committed = Committed { offset: Offset(offset), leader_epoch: LeaderEpoch(1), committed_at: 0 };
+            offsets.commit(&[(key.clone(), committed)]).unwrap();
+            flusher.run_until_idle();
+        }
+        assert_eq!(offsets.positions.lock().get(&key).unwrap().pending.len(), 1);
+        assert_eq!(offsets.committed(&key).unwrap().offset, Offset(99));
     }
 }
