@@ -126,6 +126,15 @@ impl Log {
             failed: None,
             closed: false,
         };
+        let last_checkpoint = Checkpoint::read(disk, dir);
+        let mut checkpoint = CheckpointWriter::new(dir, last_checkpoint, start.clean);
+        if last_checkpoint.is_none()
+            && state.config.compaction.is_some()
+            && let Err(error) = checkpoint.settle_both(disk, end.offset, end.segment, end.position)
+        {
+            // Until there is one, a segment that a power cut takes passes for compacted away.
+            tracing::warn!(dir = %dir.display(), %error, "cannot store the first checkpoint");
+        }
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
         let inner = Inner {
             env: env.clone(),
@@ -134,10 +143,7 @@ impl Log {
             identity,
             segment_env,
             listener,
-            flushing: Mutex::new(Flushing {
-                checkpoint: CheckpointWriter::new(dir, Checkpoint::read(disk, dir), start.clean),
-                checkpointed_at: None,
-            }),
+            flushing: Mutex::new(Flushing { checkpoint, checkpointed_at: None }),
             maintaining: Mutex::default(),
             state: Mutex::new(state),
             flushed: Condvar::new(),

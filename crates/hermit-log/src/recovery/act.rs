@@ -204,7 +204,7 @@ fn place_damages(
             part.damages.push(Damage {
                 position: part.len_bytes,
                 next_position: part.len_bytes,
-                from: part.end,
+                from: if opening.compacted && next_base.is_some() { part.end.max(compacted_end) } else { part.end },
                 next: Some(goes_on_at),
             });
         }
@@ -231,8 +231,11 @@ fn place_damages(
 /// The log should begin before its first segment: that one is gone. Compaction removes segments, and a damaged log start says nothing.
 fn missing_head(opening: &Opening<'_>, facts: &Facts, report: &RecoveryReport) -> Option<Placed> {
     let first = facts.segments.first()?.base;
-    let from = facts.start.unwrap_or(Offset::ZERO);
-    let is_known = !opening.compacted && !report.damaged_state.iter().any(|name| name == names::START);
+    // Compaction removes no segment behind the checkpoint.
+    let compacted_end = facts.checkpoint.filter(|_| !opening.clean).map_or(Offset(u64::MAX), |checkpoint| checkpoint.offset);
+    let start = facts.start.unwrap_or(Offset::ZERO);
+    let from = if opening.compacted { start.max(compacted_end) } else { start };
+    let is_known = !report.damaged_state.iter().any(|name| name == names::START);
     let damage = Damage { position: 0, next_position: 0, from, next: Some(first) };
     (is_known && from < first).then_some(Placed { segment: 0, log_position: 0, damage })
 }
