@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::step::{Cargo, Stopwatch};
+use crate::step::{Step, Stopwatch};
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -17,17 +17,17 @@ pub(crate) fn check() -> Result<()> {
     let root = &workspace.root;
     let watch = Stopwatch::start();
 
-    Cargo::new("fmt --all --check").run(root)?;
+    Step::cargo("fmt --all --check").run(root)?;
     println!("$ cargo xtask tidy");
     tidy::run()?;
-    Cargo::new("clippy --locked --workspace --all-targets -- -D warnings").run(root)?;
+    Step::cargo("clippy --locked --workspace --all-targets -- -D warnings").run(root)?;
     // Without target flags this is all of it: units, integration tests, doc tests, and the examples are built.
-    Cargo::new("test --locked --workspace").run(root)?;
+    Step::cargo("test --locked --workspace").run(root)?;
     for (package, example) in examples(&workspace) {
         let names = ["--package", package, "--example", example];
-        Cargo::new("run --locked --quiet").args(names).within(EXAMPLE_LIMIT).run(root)?;
+        Step::cargo("run --locked --quiet").args(names).within(EXAMPLE_LIMIT).run(root)?;
     }
-    Cargo::new("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(root)?;
+    Step::cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(root)?;
 
     println!("all checks passed, {}", watch.read());
     Ok(())
@@ -37,8 +37,8 @@ pub(crate) fn check() -> Result<()> {
 pub(crate) fn fix() -> Result<()> {
     let workspace = Workspace::load()?;
     let clippy = "clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged";
-    Cargo::new(clippy).run(&workspace.root)?;
-    Cargo::new("fmt --all").run(&workspace.root)
+    Step::cargo(clippy).run(&workspace.root)?;
+    Step::cargo("fmt --all").run(&workspace.root)
 }
 
 /// The examples of the libraries, as (package, example).

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::step::Cargo;
+use crate::step::Step;
 use crate::workspace::Workspace;
 
 /// The runs of `hermit-torture`; each passes its arguments on, `--help` included.
@@ -35,8 +35,10 @@ impl Run {
             Self::SendfileProof(passed) => ("sendfile-proof", passed),
             Self::Limits(passed) => ("limits", passed),
         };
-        let root = Workspace::load()?.root;
-        Cargo::new("build --locked --release --package hermitd --package hermit-torture").run(&root)?;
-        Cargo::new("run --locked --release --quiet --package hermit-torture --").args([name]).args(passed.args).run(&root)
+        let workspace = Workspace::load()?;
+        // One build of both, and the program itself: `cargo run` would choose the dependencies' features anew, and build them again.
+        Step::cargo("build --locked --release --package hermitd --package hermit-torture").run(&workspace.root)?;
+        let runner = workspace.target_directory.join("release/hermit-torture");
+        Step::program(&runner).args([name]).args(passed.args).run(&workspace.root)
     }
 }

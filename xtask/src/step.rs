@@ -24,18 +24,26 @@ impl Stopwatch {
     }
 }
 
-/// A `cargo` call, in the root of the workspace.
+/// A command, in the root of the workspace.
 #[derive(Debug)]
-pub(crate) struct Cargo {
+pub(crate) struct Step {
+    /// What it is called, and what is started.
+    program: (String, OsString),
     args: Vec<OsString>,
     env: Vec<(&'static str, &'static str)>,
     limit: Option<Duration>,
 }
 
-impl Cargo {
+impl Step {
     /// The call `cargo <words>`, split at spaces.
-    pub(crate) fn new(words: &str) -> Self {
-        Self { args: words.split_whitespace().map(OsString::from).collect(), env: Vec::new(), limit: None }
+    pub(crate) fn cargo(words: &str) -> Self {
+        let args = words.split_whitespace().map(OsString::from).collect();
+        Self { program: ("cargo".to_owned(), env!("CARGO").into()), args, env: Vec::new(), limit: None }
+    }
+
+    /// A program that was built here.
+    pub(crate) fn program(path: &Path) -> Self {
+        Self { program: (path.display().to_string(), path.into()), args: Vec::new(), env: Vec::new(), limit: None }
     }
 
     pub(crate) fn args<I: IntoIterator<Item: Into<OsString>>>(mut self, args: I) -> Self {
@@ -58,7 +66,7 @@ impl Cargo {
     pub(crate) fn line(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}='{value}' "));
         let args = self.args.iter().map(|arg| format!(" {}", arg.to_string_lossy()));
-        env.chain(["cargo".to_owned()]).chain(args).collect()
+        env.chain([self.program.0.clone()]).chain(args).collect()
     }
 
     /// Prints, runs and times the command; an error unless it ends with success.
@@ -66,7 +74,7 @@ impl Cargo {
         let line = self.line();
         println!("$ {line}");
         let watch = Stopwatch::start();
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = Command::new(&self.program.1);
         command.args(&self.args).current_dir(root).envs(self.env.iter().copied());
         let status = self.wait(command).with_context(|| format!("`{line}` could not be run"))?;
         if !status.success() {
@@ -113,19 +121,19 @@ mod tests {
 
     #[test]
     fn a_command_is_printed_as_one_would_type_it() {
-        let cargo = Cargo::new("doc --workspace").args(["--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        let cargo = Step::cargo("doc --workspace").args(["--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(cargo.line(), "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
     }
 
     #[test]
     fn a_step_that_fails_or_does_not_end_is_an_error() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let failed = Cargo::new("no-such-command-of-cargo").run(root).unwrap_err();
+        let failed = Step::program(Path::new("false")).run(root).unwrap_err();
         assert!(failed.to_string().contains("failed"), "{failed}");
 
         let mut sleeper = Command::new("sleep");
         sleeper.arg("600");
-        let late = Cargo::new("").within(Duration::from_millis(10)).wait(sleeper).unwrap_err();
+        let late = Step::cargo("").within(Duration::from_millis(10)).wait(sleeper).unwrap_err();
         assert!(late.to_string().contains("had not ended"), "{late}");
     }
 }

@@ -14,6 +14,7 @@ use hermit_torture::sendfile;
 use hermit_torture::server::Setup;
 use hermit_torture::stream::{Line, read_csv};
 use tempfile::TempDir;
+use tracing_subscriber::EnvFilter;
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "Long runs against a real hermitd")]
@@ -93,6 +94,9 @@ impl Place {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // What the SDK has to say, to standard error: `RUST_LOG=hermit_client=debug` shows how it finds back.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn check_packages(packages: Vec<Package>, arrows: &str) -> Vec<String> {
-        let workspace = Workspace { root: "/w".into(), packages };
+        let workspace = Workspace { root: "/w".into(), packages, target_directory: "/w/target".into() };
         let page = Page::parse(&format!("| crate |\n| --- |\n| `log`, `broker`, `daemon` |\n\nAllowed arrows: {arrows}\n"));
         check(&workspace, &page).iter().map(ToString::to_string).collect()
     }

@@ -107,7 +107,10 @@ mod tests {
             dependencies: vec![Dependency { name: dependency.into(), kind: kind.map(Into::into) }],
             targets: Vec::new(),
         };
-        check(&Workspace { root: "/w".into(), packages: vec![package] }, &Lock::parse(LOCK).unwrap())
+        check(
+            &Workspace { root: "/w".into(), packages: vec![package], target_directory: "/w/target".into() },
+            &Lock::parse(LOCK).unwrap(),
+        )
     }
 
     #[test]

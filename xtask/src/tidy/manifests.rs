@@ -44,7 +44,7 @@ mod tests {
             targets: Vec::new(),
         };
         let files: Vec<_> = files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() }).collect();
-        let workspace = Workspace { root: "/w".into(), packages: vec![package] };
+        let workspace = Workspace { root: "/w".into(), packages: vec![package], target_directory: "/w/target".into() };
         check(&workspace, &files).iter().map(ToString::to_string).collect()
     }
 

@@ -68,6 +68,8 @@ async fn follow(
     commit_every: usize,
     mut orders: watch::Receiver<Order>,
 ) -> Result<ConsumerCheck> {
+    // A receiver of its own: waiting for one order would mark another as seen.
+    let mut abandoned = orders.clone();
     loop {
         let batch = tokio::select! {
             // An order comes first, or a broker that is gone would be asked on.
@@ -93,7 +95,7 @@ async fn follow(
         }
         tokio::select! {
             biased;
-            _ = orders.wait_for(|order| *order == Order::Abandon) => return Ok(check),
+            _ = abandoned.wait_for(|order| *order == Order::Abandon) => return Ok(check),
             committed = commit(&consumer, &mut check) => committed?,
         }
     }
