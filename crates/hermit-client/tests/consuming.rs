@@ -139,6 +139,39 @@ async fn a_cut_connection_costs_no_record_and_repeats_none() {
 }
 
 #[tokio::test]
+async fn streams_much_longer_than_their_windows_take_one_connection() {
+    let broker = TestBroker::start().await;
+    let proxy = Proxy::start(broker.address).await;
+    let client = support::builder(proxy.address).connect().await.unwrap();
+    create(&client, "t", 4).await;
+    for partition in 0..4 {
+        fill(&client, "t", partition, 0..4_000).await;
+    }
+    for prefetch_bytes in [1, 5_000, 40_000, 1 << 20] {
+        let mut consumer = client.consumer().prefetch_bytes(prefetch_bytes).build().unwrap();
+        consumer.assign_topic("t", Start::Earliest).await.unwrap();
+        consumer.stop_at_present_end().await.unwrap();
+        let mut next = [0u64; 4];
+        let mut taken = 0u32;
+        within(async {
+            while let Some(record) = consumer.recv().await.unwrap() {
+                let next = &mut next[record.partition.0 as usize];
+                assert_eq!(record.offset.0, *next);
+                *next += 1;
+                taken += 1;
+                if taken.is_multiple_of(1000) {
+                    // A slow reader: what is sent meanwhile uses up the credit.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        })
+        .await;
+        assert_eq!(next, [4_000; 4], "{prefetch_bytes}");
+    }
+    assert_eq!(proxy.accepted(), 1);
+}
+
+#[tokio::test]
 async fn a_restarted_broker_is_followed() {
     let mut broker = TestBroker::start().await;
     let proxy = Proxy::start(broker.address).await;

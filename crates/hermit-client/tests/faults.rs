@@ -426,15 +426,15 @@ async fn credit_is_given_back_as_records_are_taken() {
     let frame = stored(&"x".repeat(400), 0);
     let delivering = async {
         let (subscription, request) = subscribed(&mut peer, 0).await;
-        let mut credit = i64::try_from(request.credit_bytes).unwrap();
+        let mut credit = request.credit_bytes;
         for offset in 0..200u64 {
-            while credit <= 0 {
+            while credit == 0 {
                 let unit = peer.expect(Operation::Credit).await;
                 let grant = hermit_proto::session::CreditRequest::decode(unit.key(), unit.payload()).unwrap();
-                credit += i64::try_from(grant.bytes).unwrap();
+                credit += grant.bytes;
             }
             peer.send(&delivery(subscription, &stored(&"x".repeat(400), offset), offset + 1)).await;
-            credit -= i64::try_from(frame.len()).unwrap();
+            credit = credit.saturating_sub(frame.len() as u64);
         }
     };
     let taking = async {

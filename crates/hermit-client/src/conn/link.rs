@@ -169,6 +169,7 @@ async fn keep_connected(config: Arc<ClientConfig>, state: watch::Sender<LinkStat
                     error = session.ended() => error,
                     () = state.closed() => return session.close(config.connect_timeout).await,
                 };
+                tracing::warn!(%error, "the connection is lost; connecting again");
                 // A broker that says hello and hangs up is no better than one that does not answer.
                 if since.elapsed() > config.backoff.max {
                     backoff.reset();
@@ -177,10 +178,10 @@ async fn keep_connected(config: Arc<ClientConfig>, state: watch::Sender<LinkStat
             }
             Err(error) => {
                 failed_rounds += 1;
+                tracing::debug!(%error, failed_rounds, "not connected");
                 error
             }
         };
-        tracing::debug!(%error, "not connected");
         state.send_replace(LinkState::Connecting { last: Some(error), failed_rounds });
         tokio::select! {
             () = sleep(backoff.next()) => {}

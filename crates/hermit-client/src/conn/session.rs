@@ -217,16 +217,19 @@ impl Session {
         let correlation = self.next_correlation();
         let mut head = BytesMut::new();
         request.encode(correlation, &mut head)?;
-        let credit_left = i64::try_from(request.credit_bytes).unwrap_or(i64::MAX);
-        let subscription = Subscription { inbox: inbox.clone(), slot, credit_left };
+        let window_bytes = request.credit_bytes;
+        let (inbox, credit_left_bytes) = (inbox.clone(), window_bytes);
+        let subscription = Subscription { inbox, slot, window_bytes, credit_left_bytes, unread_bytes: 0 };
         self.routes().add(correlation, Route::Subscription(subscription))?;
         self.send(head);
         Ok(correlation)
     }
 
-    pub(crate) fn grant(&self, subscription: CorrelationId, bytes: u64) -> Result<()> {
+    /// Notes bytes of deliveries that were handed out, and gives the broker credit for others when that is due.
+    pub(crate) fn consumed(&self, subscription: CorrelationId, bytes: u64) -> Result<()> {
         // Noted before it is sent: the broker may use it at once.
-        if self.routes().grant(subscription, bytes) {
+        let grant = self.routes().consumed(subscription, bytes);
+        if let Some(bytes) = grant {
             let mut head = BytesMut::new();
             CreditRequest { bytes }.encode(subscription, &mut head)?;
             self.send(head);

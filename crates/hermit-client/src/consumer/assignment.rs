@@ -68,10 +68,6 @@ pub(super) struct Assignment {
     pub(super) high_watermark: Option<Offset>,
     policies: Policies,
     backoff: Backoff,
-    /// Credit that the present subscription began with.
-    window_bytes: u64,
-    /// Credit that is used up and not given back yet.
-    used_bytes: u64,
 }
 
 impl Assignment {
@@ -93,8 +89,6 @@ impl Assignment {
             high_watermark: None,
             policies,
             backoff,
-            window_bytes: 0,
-            used_bytes: 0,
         }
     }
 
@@ -172,9 +166,7 @@ impl Assignment {
         matches!(self.state, State::Idle { until } if until.is_none_or(|until| until <= now))
     }
 
-    pub(super) fn request(&mut self, credit_bytes: u64) -> SubscribeRequest {
-        self.window_bytes = credit_bytes;
-        self.used_bytes = 0;
+    pub(super) fn request(&self, credit_bytes: u64) -> SubscribeRequest {
         SubscribeRequest {
             topic: self.topic_id,
             partition: self.source.partition,
@@ -201,15 +193,6 @@ impl Assignment {
             );
             self.advance(answer.start_offset, Some(LeaderEpoch::UNKNOWN));
         }
-    }
-
-    /// Bytes that were handed out; gives the credit to grant, if it is worth a message.
-    pub(super) fn used(&mut self, bytes: u64) -> Option<u64> {
-        self.used_bytes = self.used_bytes.saturating_add(bytes);
-        if self.used_bytes == 0 || self.used_bytes < self.window_bytes / 2 {
-            return None;
-        }
-        Some(std::mem::take(&mut self.used_bytes))
     }
 
     /// Damage that was found in what came. Whether to go on behind it.

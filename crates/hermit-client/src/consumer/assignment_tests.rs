@@ -12,7 +12,7 @@ fn assigned(on_damage: OnDamage, on_lost_position: OnLostPosition) -> Assignment
     let policies = Policies { on_damage, on_lost_position };
     let mut assignment =
         Assignment::new(topic, source, Offset(10), LeaderEpoch(2), policies, Backoff::new(BackoffConfig::default()));
-    assignment.request(1000);
+    assert_eq!(assignment.request(1000).offset, Offset(10));
     assignment.requested(SUBSCRIPTION, Instant::now());
     assignment.subscribed(&SubscribeResponse { start_offset: Offset(10), log_start: Offset(0), high_watermark: Offset(50) });
     assert_eq!(assignment.state, State::Subscribed { subscription: SUBSCRIPTION });
@@ -100,16 +100,6 @@ fn what_time_cures_is_asked_for_again_and_what_it_does_not_is_reported() {
         assert!(matches!(remedy, Remedy::Report(_)), "{remedy:?}");
         assert!(assignment.is_over());
     }
-}
-
-#[test]
-fn credit_is_given_back_when_half_is_used() {
-    let mut assignment = assigned(OnDamage::Stop, OnLostPosition::Fail);
-    assert_eq!(assignment.used(300), None);
-    assert_eq!(assignment.used(199), None);
-    assert_eq!(assignment.used(1), Some(500));
-    assert_eq!(assignment.used(0), None);
-    assert_eq!(assignment.used(5000), Some(5000), "one frame may overshoot");
 }
 
 #[test]

@@ -121,12 +121,10 @@ impl Consumer {
                 Ok(true) => self.current = Some(current),
                 Ok(false) => {
                     assignment.advance(current.chunk.next_offset(), None);
-                    let grant = assignment.used(current.chunk.size_bytes());
-                    let over = assignment.is_over();
-                    if over {
+                    if assignment.is_over() {
                         self.end_subscription(current.subscription);
-                    } else if let (Some(bytes), Some(session)) = (grant, &self.session) {
-                        session.grant(current.subscription, bytes)?;
+                    } else if let Some(session) = &self.session {
+                        session.consumed(current.subscription, current.chunk.size_bytes())?;
                     }
                 }
                 Err(error) => {

@@ -1,6 +1,8 @@
 //! A proxy that holds back answers and cuts connections when told to.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -17,6 +19,7 @@ struct State {
 
 pub struct Proxy {
     pub address: SocketAddr,
+    accepted: Arc<AtomicUsize>,
     state: watch::Sender<State>,
 }
 
@@ -25,8 +28,11 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (state, watched) = watch::channel(State { target, generation: 0, hold_answers: false, refuse: false });
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let counted = accepted.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
                 let now = *watched.borrow();
                 if now.refuse {
                     continue;
@@ -34,7 +40,12 @@ impl Proxy {
                 tokio::spawn(relay(client, now, watched.clone()));
             }
         });
-        Self { address, state }
+        Self { address, accepted, state }
+    }
+
+    /// Connections so far.
+    pub fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// From now on what the broker says stays here.
