@@ -144,6 +144,10 @@ async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr)> {
     let mut words = setup.under.iter().cloned().chain([setup.binary.clone().into_os_string()]);
     let mut command = Command::new(words.next().context("no program")?);
     command.args(words).arg("--data-dir").arg(setup.data_dir()).args(["--listen", listen]).args(&setup.args);
+    // Settings of whoever started the run are not those of the run.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMITD_")) {
+        command.env_remove(name);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
     let mut child = command.spawn().with_context(|| format!("{} cannot be started", setup.binary.display()))?;
 
