@@ -1,5 +1,7 @@
 //! Appending: under the partition's lock only what must be there.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use hermit_proto::{Attributes, BrokerStamp, FramePrefix, Offset, ProducerId};
@@ -7,7 +9,7 @@ use hermit_proto::{Attributes, BrokerStamp, FramePrefix, Offset, ProducerId};
 use super::{Active, Inner, Log, State};
 use crate::batch::{Batch, BatchFrame, prefix_at};
 use crate::config::{Durability, LogConfig};
-use crate::disk::{Open, WriteError};
+use crate::disk::{Disk, Open, WriteError};
 use crate::error::LogError;
 use crate::flusher::Flush;
 use crate::index::{ActiveIndex, IndexEntry};
@@ -83,6 +85,19 @@ impl Log {
             inner.env.flusher.request_in(Arc::downgrade(&log), later);
         }
         Ok(Appended { base_offset, next_offset, append_time, duplicates })
+    }
+}
+
+/// Creates an empty file. What an earlier attempt, or a start that found it empty, left under that name goes: no frame there was ever
+/// published. It is not emptied and used again: its name may be on no disk, after a directory sync that failed, and its old content
+/// may come back with a power cut.
+fn create_anew(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.open(path, Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.remove_file(path)?;
+            disk.open(path, Open::CreateNew).map(|_file| ())
+        }
+        result => result.map(|_file| ()),
     }
 }
 
@@ -236,10 +251,9 @@ impl Inner {
         let base = state.log_end;
         let disk = &*self.env.disk;
         let wal = self.dir.join(FileName::Wal(base).build());
-        // Truncates what an earlier attempt, or a start that found it empty, left under that name: no frame there was ever published.
-        disk.open(&wal, Open::CreateOrTruncate).map_err(|source| LogError::io("create", &wal, source))?;
+        create_anew(disk, &wal).map_err(|source| LogError::io("create", &wal, source))?;
         // The index is derived: without its file the entries stay in memory.
-        drop(disk.open(&self.dir.join(FileName::Index(base).build()), Open::CreateOrTruncate));
+        drop(create_anew(disk, &self.dir.join(FileName::Index(base).build())));
         let segment = Arc::new(Segment::active(&self.segment_env, &self.dir, base, ActiveIndex::default()));
         let file = segment.wal.get_pinned().map_err(|source| {
             // The active segment may go on past this base: a start that finds this file all the same knows it by its being empty.

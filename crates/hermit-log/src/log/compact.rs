@@ -99,8 +99,11 @@ impl Log {
         let tombstones_before = inner.env.time.now().saturating_sub(age);
         let mut rules = Rules { newest, producers: producers.as_ref(), tombstones_before };
         let mut done = Compacted::default();
+        let mut is_behind_damage = false;
         for segment in candidates {
-            match inner.compact_segment(&segment, &rules)? {
+            let outcome = inner.compact_segment(&segment, &rules, is_behind_damage)?;
+            is_behind_damage = matches!(outcome, Outcome::Damaged);
+            match outcome {
                 Outcome::Unchanged => {}
                 Outcome::Rewritten { frames, bytes } => {
                     done.segments += 1;
@@ -228,7 +231,13 @@ impl Survivors<'_> {
 }
 
 impl Inner {
-    fn compact_segment(self: &Arc<Self>, segment: &Arc<Segment>, rules: &Rules<'_>) -> Result<Outcome, LogError> {
+    /// A segment behind a damaged one is not removed as a whole: its base is where that one ends, which may have stale bytes behind its end.
+    fn compact_segment(
+        self: &Arc<Self>,
+        segment: &Arc<Segment>,
+        rules: &Rules<'_>,
+        is_behind_damage: bool,
+    ) -> Result<Outcome, LogError> {
         let Some(sealed) = segment.sealed().copied() else { return Ok(Outcome::Unchanged) };
         if self.view.read().fenced.any_in(segment.base) {
             return Ok(Outcome::Damaged);
@@ -238,8 +247,12 @@ impl Inner {
         let tmp = self.dir.join(format!("{}{TMP_SUFFIX}", FileName::Wal(segment.base).build()));
         let failed = |source| LogError::io("compact", &path, source);
         let file = segment.file().map_err(failed)?;
-        let Some(first_gone) = self.first_to_go(&*file, segment, sealed, rules).map_err(failed)? else {
-            return Ok(Outcome::Unchanged);
+        // Bytes behind the logical end, which the next segment holds as well, would be frames again once that is gone.
+        let has_stale_tail = file.len().map_err(failed)? > sealed.len_bytes;
+        let first_gone = match self.first_to_go(&*file, segment, sealed, rules).map_err(failed)? {
+            Some(first_gone) => first_gone,
+            None if has_stale_tail => sealed.len_bytes,
+            None => return Ok(Outcome::Unchanged),
         };
         let open = || disk.open(&tmp, Open::CreateOrTruncate);
         let mut survivors = Survivors { file: None, open: &open, written: 0, buffer: Vec::new(), entries: Vec::new() };
@@ -261,6 +274,9 @@ impl Inner {
         }
         let len_bytes = survivors.len_bytes();
         let replaced = if len_bytes == 0 {
+            if is_behind_damage {
+                return Ok(Outcome::Unchanged);
+            }
             self.remove_compacted(segment)
         } else {
             let stored = survivors.write().and_then(|()| survivors.file.as_ref().map_or(Ok(()), |file| file.sync_data()));
