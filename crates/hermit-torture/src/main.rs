@@ -2,6 +2,7 @@
 //! success only if every promise was kept.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
 
+use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -94,9 +95,9 @@ impl Place {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // What the SDK has to say, to standard error: `RUST_LOG=hermit_client=debug` shows how it finds back.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // What the SDK has to say: `RUST_LOG=warn` shows every connection that it lost, `debug` how it found back.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(stderr().is_terminal()).with_writer(stderr).init();
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
