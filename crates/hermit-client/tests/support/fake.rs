@@ -1,20 +1,24 @@
 //! A broker that says what a test tells it to.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use hermit_client::{Offset, PartitionId, SessionLimits, Status, TopicConfig, TopicId, TopicMetadata, WireError};
+use hermit_client::{
+    Client, ClientBuilder, Delivery, Offset, PartitionId, Producer, ProducerRecord, SessionLimits, Status, TopicConfig, TopicId,
+    TopicMetadata, WireError,
+};
 use hermit_proto::session::{
     HelloRequest, HelloResponse, InitProducerIdResponse, Message, MetadataRequest, MetadataResponse, Operation, PartitionMetadata,
     ProduceResponse, ProduceTarget, Response,
 };
 use hermit_proto::{
-    CorrelationId, Deframer, FrameLimits, FrameView, LeaderEpoch, ProducerEpoch, ProducerId, Unit, UnitLimits, magic,
+    CorrelationId, Deframer, FrameLimits, FrameView, Header, LeaderEpoch, ProducerEpoch, ProducerId, Unit, UnitLimits, magic,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::within;
+use super::{builder, within};
 
 pub const TOPIC: TopicId = TopicId(0xABCD);
 
@@ -190,4 +194,29 @@ impl Peer {
         // A client that hung up is what some tests want.
         drop(self.stream.write_all(bytes).await);
     }
+}
+
+/// A client whose connection is open at the fake.
+pub async fn connected(change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Fake, Client, Peer) {
+    let fake = Fake::start().await;
+    let client = change(builder(fake.address)).start().unwrap();
+    let peer = fake.accept().await;
+    (fake, client, peer)
+}
+
+/// Sends a record, up to the request for it.
+pub async fn send(producer: &Producer, peer: &mut Peer, value: &str) -> (Delivery, Produced) {
+    let record = ProducerRecord::new(value).key("k");
+    let (delivery, produced) = within(async { tokio::join!(producer.enqueue("t", record), peer.expect_produce()) }).await;
+    (delivery.unwrap(), produced)
+}
+
+/// A producer that does not linger.
+pub fn prompt(client: &Client) -> Producer {
+    client.producer().linger(Duration::ZERO).build().unwrap()
+}
+
+/// The header of a response without a body.
+pub fn response_header(correlation: CorrelationId, status: u32) -> Header {
+    Header { magic: magic::RESPONSE, timestamp: 0, offset: correlation.0, key_size: 0, payload_size: 0, record_count: status }
 }
