@@ -48,9 +48,10 @@ impl FileName {
     }
 }
 
-/// The file that keeps the bytes cut at `position` from the segment of `base`.
-pub(crate) fn cut_name(base: Offset, position: u64) -> String {
-    format!("{:0width$}-{position}.cut", base.0, width = DIGITS)
+/// The file that keeps the bytes cut at `position` from the segment of `base`; `attempt` counts from 1, for another cut at the same place.
+pub(crate) fn cut_name(base: Offset, position: u64, attempt: u32) -> String {
+    let again = if attempt > 1 { format!("-{attempt}") } else { String::new() };
+    format!("{:0width$}-{position}{again}.cut", base.0, width = DIGITS)
 }
 
 #[cfg(test)]
@@ -73,5 +74,7 @@ mod tests {
         ] {
             assert_eq!(FileName::parse(OsStr::new(other)), None, "{other}");
         }
+        assert_eq!(cut_name(Offset(7), 300, 1), "00000000000000000007-300.cut");
+        assert_eq!(cut_name(Offset(7), 300, 2), "00000000000000000007-300-2.cut");
     }
 }

@@ -270,13 +270,26 @@ fn fenced_range(base: Offset, placed: &Placed) -> FencedRange {
     }
 }
 
+/// A name for cut bytes that no earlier start has used: what that kept stays too.
+fn unused_cut_name(opening: &Opening<'_>, base: Offset, position: u64) -> Result<String, LogError> {
+    let mut attempt = 1;
+    loop {
+        let name = names::cut_name(base, position, attempt);
+        let path = opening.dir.join(&name);
+        if !opening.disk.exists(&path).map_err(|source| LogError::io("look for", &path, source))? {
+            return Ok(name);
+        }
+        attempt += 1;
+    }
+}
+
 /// Ends the log where `cut` begins; what lies behind is kept in files of its own.
 fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Result<CutTail, LogError> {
     let Opening { disk, dir, .. } = *opening;
     let mut tail = CutTail { end: cut.damage.from, bytes: 0, kept_in: Vec::new() };
     for part in parts.drain((cut.segment + 1).min(parts.len())..) {
         tail.bytes += part.wal_bytes;
-        let kept = names::cut_name(part.base, 0);
+        let kept = unused_cut_name(opening, part.base, 0)?;
         let path = dir.join(FileName::Wal(part.base).build());
         disk.rename(&path, &dir.join(&kept)).map_err(|source| LogError::io("move aside", &path, source))?;
         tail.kept_in.push(kept);
@@ -286,7 +299,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
     let torn_bytes = part.wal_bytes.saturating_sub(cut.damage.position);
     if torn_bytes > 0 {
         tail.bytes += torn_bytes;
-        let kept = names::cut_name(part.base, cut.damage.position);
+        let kept = unused_cut_name(opening, part.base, cut.damage.position)?;
         match rewrite::copy(disk, &path, cut.damage.position..part.wal_bytes, &dir.join(&kept)) {
             Ok(()) => tail.kept_in.push(kept),
             // A full disk must not keep the log from opening; nothing of this was ever acknowledged.
