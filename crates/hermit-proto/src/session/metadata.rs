@@ -99,7 +99,7 @@ pub struct MissingTopic {
     pub status: Status,
 }
 
-/// What was asked for, found or not; the two lists together have one item for each one asked for.
+/// What was asked for, found or not; the two lists together have one item for each one asked for, however often it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataResponse {
     /// What was found.

@@ -1,5 +1,8 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
+use crate::header::magic;
+use crate::ids::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicId};
 
 const SALT: FrameSalt = FrameSalt::new(TopicId(7), PartitionId(3));
 
