@@ -4,7 +4,10 @@
 //! | --- | --- |
 //! | what is locked while frames are appended | `log.rs`, `log/append.rs` |
 //! | group commit | `flusher.rs`, `log/flush.rs` |
-//! | what readers see, and the ranges for `sendfile` | `view.rs`, `log/read.rs` |
+//! | what readers see | `view.rs`, `log/cursor.rs` |
+//! | the ranges for `sendfile` | `log/range.rs` |
+//! | finding an offset, a time, an epoch | `log/find.rs`, `index.rs` |
+//! | damage that reading meets | `log/fence.rs`, `fenced.rs` |
 //! | what happens at start | `recovery.rs` |
 //! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
 //! | idempotent producers | `producers.rs` |

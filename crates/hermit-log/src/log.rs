@@ -2,10 +2,13 @@
 
 mod append;
 mod compact;
+mod cursor;
+mod fence;
+mod find;
 mod flush;
 mod open;
 mod producers;
-mod read;
+mod range;
 mod retain;
 
 use std::path::{Path, PathBuf};
@@ -32,8 +35,9 @@ use crate::view::{Bounds, View};
 
 pub use append::Appended;
 pub use compact::Compacted;
+pub use cursor::Cursor;
 pub use open::Start;
-pub use read::{Cursor, Range};
+pub use range::Range;
 pub use retain::Removed;
 
 /// What the logs of a process share.

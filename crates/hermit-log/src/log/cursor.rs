@@ -1,0 +1,193 @@
+//! Going through the log in order, range by range.
+
+use std::io;
+use std::sync::Arc;
+
+use hermit_proto::{FramePrefix, Offset};
+
+use super::Log;
+use super::fence::corrupt;
+use super::range::Range;
+use crate::error::LogError;
+use crate::scan::FrameReader;
+use crate::segment::Segment;
+use crate::view::{End, Until};
+
+/// A place in the log from which frames are read in order. It costs no search to go on.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    pub(super) log: Log,
+    pub(super) segment: Option<Arc<Segment>>,
+    /// A frame's position, or the end of the segment.
+    pub(super) position: u64,
+    pub(super) next: Offset,
+}
+
+impl Cursor {
+    /// The offset of the next frame, as far as it is known: no frame before it follows.
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.next
+    }
+
+    /// The longest run of frames that lies in one segment, before the high watermark, and within `max_bytes` — but always at least one
+    /// frame. `None` where the cursor is at the high watermark.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`]: go on with a new cursor at its `next`. [`LogError::OutOfRange`] where retention was faster.
+    pub fn next(&mut self, max_bytes: u64) -> Result<Option<Range>, LogError> {
+        self.next_until(max_bytes, Until::HighWatermark)
+    }
+
+    pub(super) fn next_until(&mut self, max_bytes: u64, until: Until) -> Result<Option<Range>, LogError> {
+        match self.try_next(max_bytes, until) {
+            // The segment's file is gone: retention or compaction was faster than this reader.
+            Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                *self = match until {
+                    Until::HighWatermark => self.log.cursor(self.next)?,
+                    Until::LogEnd => self.log.cursor_until(self.next, until)?,
+                };
+                self.try_next(max_bytes, until)
+            }
+            result => result,
+        }
+    }
+
+    fn try_next(&mut self, max_bytes: u64, until: Until) -> Result<Option<Range>, LogError> {
+        loop {
+            let (end, limit, fenced, behind) = {
+                let view = self.log.inner.view.read();
+                let end = view.end(until);
+                if self.segment.is_none() {
+                    self.segment = view.segment_of(self.next).cloned();
+                    self.position = 0;
+                }
+                let Some(segment) = &self.segment else { return Ok(None) };
+                let behind = view.segment_behind(segment.base).cloned();
+                (end, view.limit_of(segment, end), Arc::clone(&view.fenced), behind)
+            };
+            let Some(segment) = self.segment.clone() else { return Ok(None) };
+            // A segment behind the end, or a sealed one that was replaced while this reader has it.
+            let Some(limit) = limit else { return Ok(None) };
+            let damage = fenced.next_in(segment.base, self.position);
+            if let Some(range) = damage.filter(|range| range.position <= self.position && self.next < range.next) {
+                return Err(corrupt(&range, self.next));
+            }
+            if self.position >= limit {
+                if segment.base >= end.segment {
+                    return Ok(None);
+                }
+                let Some(behind) = behind else { return Ok(None) };
+                self.next = self.next.max(behind.base);
+                self.segment = Some(behind);
+                self.position = 0;
+                continue;
+            }
+            let stop = damage.filter(|range| range.position > self.position).map_or(limit, |range| limit.min(range.position));
+            return self.range(segment, stop, end, max_bytes).map(Some);
+        }
+    }
+
+    /// The range from the cursor to `stop`, or to an index entry before it.
+    fn range(&mut self, segment: Arc<Segment>, stop: u64, end: End, max_bytes: u64) -> Result<Range, LogError> {
+        let read_error = |source| LogError::io("read", &segment.wal.path(), source);
+        let file = segment.file().map_err(read_error)?;
+        let mut reader = FrameReader::prefixes(&*file, stop);
+        let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
+            let range = self.log.inner.fence(&segment, self.position)?;
+            return Err(corrupt(&range, self.next));
+        };
+        let mut range_end = stop;
+        if stop - self.position > max_bytes {
+            let one_frame = self.position + first.frame_bytes();
+            let entry = segment.floor_of_position(self.position + max_bytes).map_err(read_error)?;
+            range_end = entry.map_or(one_frame, |entry| u64::from(entry.position)).clamp(one_frame.min(stop), stop);
+        }
+        let next_offset = self.offset_behind(&segment, &mut reader, range_end, end).map_err(read_error)?;
+        let (range_end, next_offset) = match next_offset {
+            Some(next) => (range_end, next),
+            // The entry led astray, or the next frame is damaged: one frame is always right.
+            None => (self.position + first.frame_bytes(), first.next_offset()),
+        };
+        let range = Range {
+            log: self.log.clone(),
+            file,
+            position: self.position,
+            len_bytes: range_end - self.position,
+            first_offset: first.offset(),
+            next_offset,
+            segment,
+        };
+        self.position = range_end;
+        self.next = next_offset;
+        Ok(range)
+    }
+
+    /// The offset of the frame at `position`, which is where a range ends.
+    fn offset_behind(
+        &self,
+        segment: &Segment,
+        reader: &mut FrameReader<'_>,
+        position: u64,
+        end: End,
+    ) -> io::Result<Option<Offset>> {
+        if segment.base == end.segment && position == end.position {
+            return Ok(Some(end.offset));
+        }
+        if let Some(sealed) = segment.sealed().filter(|sealed| sealed.len_bytes == position) {
+            return Ok(Some(sealed.end));
+        }
+        let fenced = self.log.inner.view.read().fenced.next_in(segment.base, position).filter(|range| range.position == position);
+        if let Some(range) = fenced {
+            return Ok(Some(range.from));
+        }
+        Ok(reader.prefix(position, &segment.salt)?.map(|prefix| prefix.offset()))
+    }
+
+    /// Calls `each` with the prefix of every readable frame until it answers false.
+    pub(super) fn each_prefix(&mut self, until: Until, mut each: impl FnMut(&FramePrefix) -> bool) -> Result<(), LogError> {
+        loop {
+            let range = match self.next_until(1 << 20, until) {
+                Ok(Some(range)) => range,
+                Ok(None) => return Ok(()),
+                Err(LogError::Corrupt { next, .. }) => {
+                    if next <= self.next && self.segment.is_some() {
+                        self.skip_fenced();
+                    } else {
+                        *self = self.log.cursor_past_damage(next, until)?;
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let read_error = |source| LogError::io("read", &range.segment.wal.path(), source);
+            let range_end = range.position + range.len_bytes;
+            let mut reader = FrameReader::new(&*range.file, range_end);
+            let mut position = range.position;
+            while position < range_end {
+                let Some(prefix) = reader.prefix(position, &range.segment.salt).map_err(read_error)? else {
+                    // Known damage from here on: what lies behind it is read next.
+                    let damage = self.log.inner.fence(&range.segment, position)?;
+                    if damage.next > self.next || damage.next_position < self.position {
+                        *self = self.log.cursor_past_damage(damage.next, until)?;
+                    }
+                    break;
+                };
+                if !each(&prefix) {
+                    return Ok(());
+                }
+                position += prefix.frame_bytes();
+            }
+        }
+    }
+
+    /// Steps over damage that hides an unknown number of offsets.
+    fn skip_fenced(&mut self) {
+        let Some(segment) = &self.segment else { return };
+        let fenced = self.log.inner.view.read().fenced.next_in(segment.base, self.position);
+        if let Some(range) = fenced {
+            self.position = self.position.max(range.next_position);
+            self.next = self.next.max(range.next);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Damage that reading meets: where it ends, and that it is remembered.
+
+use std::sync::Arc;
+
+use hermit_proto::Offset;
+
+use super::Inner;
+use crate::disk::DiskFile;
+use crate::error::LogError;
+use crate::fenced::FencedRange;
+use crate::scan::{self, FrameReader, ScanJob};
+use crate::segment::Segment;
+use crate::view::Until;
+
+pub(super) fn corrupt(range: &FencedRange, from: Offset) -> LogError {
+    LogError::Corrupt { from: from.max(range.from), next: range.next }
+}
+
+impl Inner {
+    /// Damage that reading has met at `position`: finds its end, and remembers it.
+    pub(super) fn fence(&self, segment: &Arc<Segment>, position: u64) -> Result<FencedRange, LogError> {
+        let read_error = |source| LogError::io("read", &segment.wal.path(), source);
+        let file = segment.file().map_err(read_error)?;
+        let hints = segment.entries().unwrap_or_default();
+        let (next_base, limit, end) = {
+            let view = self.view.read();
+            let next_base = view.segment_behind(segment.base).map(|next| next.base);
+            // Where nothing leads on behind the damage, it ends with the segment, with what may be seen of that, or where known damage begins.
+            let known = view.fenced.next_in(segment.base, position).filter(|range| range.position > position);
+            let visible = view.end(Until::HighWatermark);
+            let visible =
+                if visible.segment == segment.base && visible.position > position { visible } else { view.end(Until::LogEnd) };
+            let (limit, end) = match (known, segment.sealed()) {
+                (Some(range), _) => (range.position, range.from),
+                (None, Some(sealed)) => (sealed.len_bytes, sealed.end),
+                (None, None) => (visible.position, visible.offset),
+            };
+            (next_base, limit, end)
+        };
+        let expected = self.offset_at(segment, position, limit, &*file)?;
+        let job = ScanJob {
+            base: segment.base,
+            salt: &segment.salt,
+            position,
+            expected,
+            next_base,
+            index_interval_bytes: self.segment_env.index_interval_bytes,
+            hints: &hints,
+        };
+        let damage = scan::first_damage(&*file, limit, &job).map_err(read_error)?;
+        let range = FencedRange {
+            segment: segment.base,
+            position,
+            next_position: damage.next_position,
+            from: expected,
+            next: damage.next.unwrap_or(end),
+        };
+        self.remember(segment, range);
+        Ok(range)
+    }
+
+    fn remember(&self, segment: &Arc<Segment>, range: FencedRange) {
+        let mut view = self.view.write();
+        // Compaction may have put another file in its place, or retention removed it.
+        if !view.segments.iter().any(|other| Arc::ptr_eq(other, segment)) {
+            return;
+        }
+        let mut fenced = (*view.fenced).clone();
+        if !fenced.add(range) {
+            return;
+        }
+        view.fenced = Arc::new(fenced.clone());
+        drop(view);
+        tracing::error!(
+            dir = %self.dir.display(), from = %range.from, next = %range.next,
+            "the log is damaged; what follows can be read, and the log inspected and repaired offline"
+        );
+        if let Err(error) = fenced.write(&*self.env.disk, &self.dir) {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot store the damaged ranges; they will be found again");
+        }
+    }
+
+    /// The offset that the frame at `position` should have: that behind the frames before it.
+    fn offset_at(&self, segment: &Segment, position: u64, limit: u64, file: &dyn DiskFile) -> Result<Offset, LogError> {
+        let read_error = |source| LogError::io("read", &segment.wal.path(), source);
+        let fenced = Arc::clone(&self.view.read().fenced);
+        let floor =
+            position.checked_sub(1).map(|before| segment.floor_of_position(before)).transpose().map_err(read_error)?.flatten();
+        let mut at = floor.map_or(0, |entry| u64::from(entry.position));
+        let mut offset = floor.map_or(segment.base, |entry| entry.offset(segment.base));
+        let mut reader = FrameReader::short(file, limit);
+        while at < position {
+            if let Some(range) = fenced.next_in(segment.base, at).filter(|range| range.position <= at && at < range.next_position) {
+                at = range.next_position;
+                offset = range.next;
+                continue;
+            }
+            let Some(prefix) = reader.prefix(at, &segment.salt).map_err(read_error)? else { break };
+            at += prefix.frame_bytes();
+            offset = prefix.next_offset();
+        }
+        Ok(offset)
+    }
+}
