@@ -1,6 +1,7 @@
 //! Running the broker until a signal ends it.
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
@@ -13,6 +14,8 @@ use crate::{descriptors, say};
 
 /// Threads for requests that wait for the disk, such as creating topics.
 const BLOCKING_THREADS: usize = 8;
+/// Time that they have to end once the data directory is closed.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens the broker, serves it, and stops it gracefully.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
@@ -32,6 +35,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     let served = runtime.block_on(serve(&broker, &settings.listen));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
+    // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
+    runtime.shutdown_timeout(BLOCKING_TIMEOUT);
     served.and(closed)
 }
 

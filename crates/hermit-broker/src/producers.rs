@@ -21,6 +21,11 @@ impl ProducerIds {
         Self { next: next.0, reserved: next.0 }
     }
 
+    /// The first id that was not given out.
+    pub(crate) const fn end(&self) -> ProducerId {
+        ProducerId(self.next)
+    }
+
     /// A new id, or the next epoch of one that was given out.
     pub(crate) fn init(
         &mut self,

@@ -4,12 +4,12 @@ mod positions;
 mod stop;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hermit_log::{Batch, LogEnv};
 use hermit_proto::{PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
 pub use positions::Position;
@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     /// All that changes topics holds this.
     manifest: Mutex<Manifest>,
     producers: Mutex<ProducerIds>,
+    /// The first producer id that was not given out; read without waiting for the manifest.
+    producers_end: AtomicI64,
     reserve: Reserve,
     low_space: AtomicBool,
     report: OpenReport,
@@ -105,6 +107,7 @@ impl Broker {
             registry,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),
+            producers_end: AtomicI64::new(producers.end().0),
             producers: Mutex::new(producers),
             reserve,
             low_space: AtomicBool::new(false),
@@ -216,14 +219,23 @@ impl Broker {
     /// Appends a batch. The ticket tells when it is as durable as the topic promises.
     ///
     /// # Errors
-    /// What the log refuses, and [`BrokerError::LowSpace`] while the disk is nearly full.
+    /// What the log refuses, [`BrokerError::LowSpace`] while the disk is nearly full, and [`BrokerError::UnknownProducer`] for an id that was
+    /// never given out.
     pub fn append(&self, partition: &Arc<Partition>, batch: &mut Batch) -> Result<Ticket, BrokerError> {
         self.check_writable()?;
+        self.check_producers(batch)?;
         let appended = Ticket::append(partition, batch);
         if appended.as_ref().is_err_and(BrokerError::is_disk_full) {
             self.check_space();
         }
         appended
+    }
+
+    /// An id that nobody was given yet would be somebody's later, whose first frames would then be taken for repetitions.
+    fn check_producers(&self, batch: &Batch) -> Result<(), BrokerError> {
+        let end = ProducerId(self.inner.producers_end.load(Ordering::Acquire));
+        let mut ids = batch.frames().iter().filter_map(|frame| Some(frame.prefix.producer()?.id));
+        ids.find(|id| *id >= end).map_or(Ok(()), |id| Err(BrokerError::UnknownProducer { id }))
     }
 
     fn check_writable(&self) -> Result<(), BrokerError> {
@@ -266,8 +278,20 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::UnknownProducer`]; [`BrokerError::Io`] where the manifest cannot be written.
     pub fn init_producer(&self, id: ProducerId, epoch: ProducerEpoch) -> Result<(ProducerId, ProducerEpoch), BrokerError> {
-        let mut manifest = self.inner.manifest.lock();
-        self.inner.producers.lock().init(&mut manifest, id, epoch)
+        let mut manifest = self.manifest()?;
+        let mut producers = self.inner.producers.lock();
+        let given = producers.init(&mut manifest, id, epoch)?;
+        self.inner.producers_end.store(producers.end().0, Ordering::Release);
+        Ok(given)
+    }
+
+    /// The manifest, to be changed; not any more once the broker was closed, as another one may have the directory then.
+    fn manifest(&self) -> Result<MutexGuard<'_, Manifest>, BrokerError> {
+        let manifest = self.inner.manifest.lock();
+        if *self.inner.phase.borrow() >= Phase::Closed {
+            return Err(BrokerError::ShuttingDown);
+        }
+        Ok(manifest)
     }
 
     /// Bytes that were received and not yet handed on.

@@ -30,17 +30,18 @@ pub struct Position {
 impl Broker {
     /// Opens `__consumer_offsets`, and creates it where it is missing. What is wrong with it does not keep the broker from starting.
     pub(super) fn open_positions(&self) -> (ReplayReport, Option<BrokerError>) {
-        let opened = self.offsets_topic().and_then(|offsets| {
-            let limits = self.limits();
-            Offsets::open(offsets, limits.frame_limits(), limits.max_committed_positions)
-        });
-        match opened {
+        match self.open_offsets() {
             Ok((offsets, report)) => {
                 *self.inner.offsets.write() = Some(Arc::new(offsets));
                 (report, None)
             }
             Err(error) => (ReplayReport::default(), Some(error)),
         }
+    }
+
+    fn open_offsets(&self) -> Result<(Offsets, ReplayReport), BrokerError> {
+        let limits = self.limits();
+        Offsets::open(self.offsets_topic()?, limits.frame_limits(), limits.max_committed_positions)
     }
 
     fn offsets_topic(&self) -> Result<Arc<crate::partition::Partition>, BrokerError> {
@@ -69,10 +70,13 @@ impl Broker {
         if let Some(offsets) = self.offsets() {
             return Ok(offsets);
         }
-        match self.open_positions() {
-            (_, Some(error)) => Err(error),
-            _ => self.offsets().ok_or(BrokerError::ShuttingDown),
+        // One opens them, and the others wait: two would not know of each other's commits.
+        let mut slot = self.inner.offsets.write();
+        if let Some(offsets) = &*slot {
+            return Ok(Arc::clone(offsets));
         }
+        let (offsets, _report) = self.open_offsets()?;
+        Ok(Arc::clone(slot.insert(Arc::new(offsets))))
     }
 
     /// Checks a position: what it names exists, belongs to clients, and can be read.
@@ -81,8 +85,8 @@ impl Broker {
     /// [`BrokerError::UnknownTopic`], [`BrokerError::UnknownPartition`], [`BrokerError::InternalTopic`], [`BrokerError::CommitBeyondEnd`].
     pub fn check_position(&self, position: &Position) -> Result<(), BrokerError> {
         let partition = self.writable(position.topic, position.partition)?;
-        partition.log()?;
-        let high_watermark = partition.progress().high_watermark();
+        // The log's own, which is the first to move: what a reader was told must be good enough here.
+        let high_watermark = partition.bounds()?.high_watermark;
         if position.offset > high_watermark {
             return Err(BrokerError::CommitBeyondEnd { offset: position.offset, high_watermark });
         }

@@ -49,7 +49,7 @@ impl Broker {
         if partitions > limits.max_partitions {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }
-        let mut manifest = self.inner.manifest.lock();
+        let mut manifest = self.manifest()?;
         let state = manifest.state();
         if state.by_name(&name).is_some() {
             return Err(BrokerError::TopicExists { topic: name.to_string() });
@@ -115,7 +115,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::UnknownTopic`], [`BrokerError::InvalidConfig`]; the disk refuses.
     pub fn alter_topic(&self, name: &TopicName, config: &TopicConfig) -> Result<Arc<Topic>, BrokerError> {
-        let mut manifest = self.inner.manifest.lock();
+        let mut manifest = self.manifest()?;
         let topic = self.topic(name)?;
         let settings = topic.meta.settings.with(config)?;
         let meta = TopicMeta { settings, ..topic.meta.clone() };
@@ -146,7 +146,7 @@ impl Broker {
         if name.is_internal() {
             return Err(BrokerError::InternalTopic { topic: name.to_string() });
         }
-        let mut manifest = self.inner.manifest.lock();
+        let mut manifest = self.manifest()?;
         let topic = self.topic(name)?;
         let id = topic.meta.id;
         self.inner.reserve.with(|| manifest.append(&[Record::DeleteIntent(id)]))?;

@@ -2,17 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_proto::session::FIRST_BYTE;
 use hermit_proto::v1::{Handshake, HandshakeProgress, Role};
 use hermit_proto::{CorrelationId, v1};
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
 use crate::error::{BrokerError, to_wire};
+
+/// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
 
 /// What a connection's task works with.
 pub(super) struct Connection<'a> {
@@ -46,8 +51,8 @@ pub(super) enum End {
 
 /// Serves a connection to its end.
 pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "small answers may be slow");
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
+        tracing::debug!(%peer, %error, "small answers may be slow, or a vanished peer stay unnoticed");
     }
     let connection = Connection { broker, stream, peer };
     let mut phase = broker.phase();
@@ -60,6 +65,15 @@ pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
         End::Broken(_) | End::Timeout(_) => tracing::info!(%peer, %end, "connection ended"),
         End::Refused(_) | End::Broker(_) => tracing::warn!(%peer, %end, "connection closed"),
     }
+}
+
+/// Peers of version 1 say nothing while they wait: only the system can tell that one has vanished.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_IDLE / 4)?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    Ok(())
 }
 
 async fn serve(connection: Connection<'_>) -> End {

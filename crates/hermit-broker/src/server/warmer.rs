@@ -11,9 +11,18 @@ use parking_lot::Mutex;
 use super::reader::{Cold, Warmed};
 use crate::limits::WARMER_THREADS;
 
+/// Who waits for a cold read.
+pub(super) trait Awaits: Send {
+    /// Whether anybody still does.
+    fn is_wanted(&self) -> bool;
+
+    /// Hands over what came of it.
+    fn done(self: Box<Self>, warmed: Warmed);
+}
+
 struct Job {
     cold: Cold,
-    done: Box<dyn FnOnce(Warmed) + Send>,
+    waiter: Box<dyn Awaits>,
 }
 
 /// The threads. They end when nobody has the broker any more.
@@ -36,10 +45,10 @@ impl Warmer {
         Self { jobs: sender }
     }
 
-    /// Queues a range. Each consumer has one in the queue at most, which bounds it.
-    pub(super) fn warm(&self, cold: Cold, done: impl FnOnce(Warmed) + Send + 'static) {
-        if let Err(unsent) = self.jobs.send(Job { cold, done: Box::new(done) }) {
-            (unsent.0.done)(Err(LogError::Closed));
+    /// Queues a range. Each consumer has one in the queue at most, which bounds it; what nobody waits for any more costs no read.
+    pub(super) fn warm(&self, cold: Cold, waiter: impl Awaits + 'static) {
+        if let Err(unsent) = self.jobs.send(Job { cold, waiter: Box::new(waiter) }) {
+            unsent.0.waiter.done(Err(LogError::Closed));
         }
     }
 }
@@ -47,7 +56,9 @@ impl Warmer {
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().recv();
-        let Ok(Job { cold, done }) = job else { return };
-        done(cold.read());
+        let Ok(Job { cold, waiter }) = job else { return };
+        if waiter.is_wanted() {
+            waiter.done(cold.read());
+        }
     }
 }

@@ -119,7 +119,8 @@ fn check_producers(world: &World, broker: &Broker, model: &Model, survivors: &Mo
     let sent = &model.topics[at].records[partition];
     let there = survivors.topics[at].records[partition].len();
     let mut end = there;
-    for producer in model.producers.keys() {
+    // One that was not given its id yet has sent nothing.
+    for producer in survivors.producers.keys() {
         let is_theirs = |record: &&Record| record.producer.is_some_and(|stamp| stamp.id.0 == *producer);
         let kept = sent[..there].iter().rposition(|record| is_theirs(&record));
         let lost = sent[there..].iter().find(is_theirs);

@@ -26,7 +26,9 @@ use crate::broker::{Phase, reached};
 use crate::memory::Share;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
-const MAX_UNSENT_BYTES: usize = 1 << 20;
+const MAX_UNSENT_BYTES: usize = 64 << 10;
+/// Requests that are taken before others of this thread get their turn.
+const ROUND_REQUESTS: usize = 64;
 /// Buffers of idle connections are not kept beyond this.
 const KEEP_BYTES: usize = 4 << 10;
 /// Bytes of deliveries that are sent before requests are looked at again.
@@ -48,6 +50,7 @@ pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hell
         delivery: None,
         read_at: now,
         written_at: now,
+        deaf_at: now,
         hello_deadline,
         blocked: false,
         more: true,
@@ -71,6 +74,8 @@ struct Driver<'a> {
     delivery: Option<Delivery>,
     read_at: Instant,
     written_at: Instant,
+    /// When the broker last was not reading: until then silence was its own.
+    deaf_at: Instant,
     hello_deadline: Instant,
     /// Whether the socket takes nothing now.
     blocked: bool,
@@ -95,8 +100,11 @@ impl Driver<'_> {
                 return self.at_end.take().unwrap_or(if stopping { End::Stopping } else { End::Peer });
             }
             self.rest();
+            // What waits in the buffer is not told by the socket.
+            let busy = busy || self.has_requests();
             let may_read = self.may_read();
             let has_room = self.share.has_room();
+            let is_deaf = !(may_read && has_room);
             let stream = &self.connection.stream;
             tokio::select! {
                 // Other sockets of this thread get their turn between two rounds.
@@ -112,6 +120,7 @@ impl Driver<'_> {
                 }
                 () = self.session.signal.notified(), if self.session.awaits_signal() => self.session.wake(),
                 () = &mut timer => {
+                    if is_deaf { self.deaf_at = Instant::now(); }
                     let (deadline, missing) = self.deadline();
                     if deadline <= Instant::now() {
                         return End::Timeout(missing);
@@ -122,6 +131,9 @@ impl Driver<'_> {
                     stopping = true;
                     self.session.stop();
                 }
+            }
+            if is_deaf {
+                self.deaf_at = Instant::now();
             }
             // A deadline that has come nearer must not wait for the old one.
             let (deadline, _) = self.deadline();
@@ -135,15 +147,23 @@ impl Driver<'_> {
         self.at_end.is_none() && !self.more && self.session.takes_requests() && self.session.out.len() < MAX_UNSENT_BYTES
     }
 
+    /// Whether requests can be taken out of the buffer.
+    fn has_requests(&self) -> bool {
+        self.more && self.session.takes_requests() && self.session.out.len() < MAX_UNSENT_BYTES
+    }
+
     /// Whether everything that will ever be sent was sent.
     fn is_over(&self) -> bool {
         let sent = self.session.out.is_empty() && self.delivery.is_none();
         sent && (self.session.stage == Stage::Closing || (self.at_end.is_some() && self.session.is_idle()))
     }
 
-    /// Takes whole requests out of the buffer.
+    /// Takes whole requests out of the buffer, as many as make one round.
     fn requests(&mut self) {
-        while self.more && self.session.takes_requests() && self.session.out.len() < MAX_UNSENT_BYTES {
+        for _ in 0..ROUND_REQUESTS {
+            if !self.has_requests() {
+                break;
+            }
             match self.deframer.next_unit() {
                 Ok(Some(unit)) => {
                     let was_new = self.session.stage == Stage::New;
@@ -239,8 +259,9 @@ impl Driver<'_> {
             if !self.deframer.is_between_units() {
                 consider(self.read_at + limits.frame_timeout, "rest of a request");
             }
-            if !limits.heartbeat_interval.is_zero() {
-                let alive_at = self.read_at.max(self.written_at);
+            // Where the budget is used up, frames that do not come must still end; but a heartbeat would not be read.
+            if !limits.heartbeat_interval.is_zero() && self.share.has_room() {
+                let alive_at = self.read_at.max(self.written_at).max(self.deaf_at);
                 consider(alive_at + limits.heartbeat_interval.saturating_mul(3), "heartbeat");
             }
         }

@@ -69,9 +69,18 @@ impl OwedAnswers {
         queue.token
     }
 
-    /// Whether a partition has answers owed, so that a refusal must wait for its turn.
-    pub(super) fn has(&self, topic: TopicId, partition: PartitionId) -> bool {
-        self.queues.contains_key(&(topic, partition))
+    /// Owes a refusal behind what the partition has owed already; gives it back where that is nothing.
+    pub(super) fn refuse(
+        &mut self,
+        topic: TopicId,
+        partition: PartitionId,
+        correlation: CorrelationId,
+        error: WireError,
+    ) -> Result<(), WireError> {
+        let Some(queue) = self.queues.get_mut(&(topic, partition)) else { return Err(error) };
+        queue.owed.push_back(Owed { correlation, until: Offset::ZERO, answer: Answer::Refused(error) });
+        self.count += 1;
+        Ok(())
     }
 
     /// Writes the answers that can be given now for the partition of `token`.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use hermit_proto::session::{Acks, ProduceResponse, ProduceTarget, WireError};
-use hermit_proto::{Offset, Unit};
+use hermit_proto::{CorrelationId, Unit};
 
 use super::owed::Answer;
-use super::state::Session;
+use super::state::{Session, Stage};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::partition::Partition;
@@ -19,19 +19,28 @@ impl Session {
             Ok(target) => target,
             Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
         };
+        if self.stage == Stage::Stopping {
+            return self.refuse_produce(&target, correlation, &BrokerError::ShuttingDown);
+        }
         let partition = match self.broker.writable(target.topic, target.partition) {
             Ok(partition) => partition,
-            Err(error) => return self.refuse(correlation, &error),
+            Err(error) => return self.refuse_produce(&target, correlation, &error),
         };
         let (until, answer) = match append(&self.broker, &partition, unit) {
             Ok(response) if target.acks == Acks::Committed => (response.end_offset, Answer::Produced(response)),
             Ok(_not_answered) => return,
-            Err(error) if self.owed.has(target.topic, target.partition) => (Offset::ZERO, Answer::Refused(to_wire(&error))),
-            Err(error) => return self.refuse(correlation, &error),
+            Err(error) => return self.refuse_produce(&target, correlation, &error),
         };
         let token = self.token();
         let token = self.owed.push(&partition, token, correlation, until, answer);
         self.owed.settle(token, &self.signal, &mut self.out);
+    }
+
+    /// In its turn: behind the answers that the partition still owes.
+    fn refuse_produce(&mut self, target: &ProduceTarget, correlation: CorrelationId, error: &BrokerError) {
+        if let Err(error) = self.owed.refuse(target.topic, target.partition, correlation, to_wire(error)) {
+            error.encode(correlation, &mut self.out);
+        }
     }
 }
 

@@ -104,6 +104,7 @@ impl Session {
             (_, Some(Operation::Heartbeat)) => self.respond(correlation, &hermit_proto::session::HeartbeatResponse),
             (_, Some(Operation::Goodbye)) => self.goodbye(correlation),
             (_, Some(Operation::Credit)) => self.credit(&unit),
+            (Stage::Stopping, Some(Operation::Produce)) => self.produce(unit),
             (Stage::Stopping, _) => self.refuse(correlation, &BrokerError::ShuttingDown),
             (Stage::Open, Some(operation)) => self.operate(operation, unit),
             (Stage::Open, None) => {

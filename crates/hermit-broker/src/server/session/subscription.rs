@@ -1,6 +1,6 @@
 //! One subscription: a cursor, its credit, and what it waits for. No I/O but what the log does to find the next range.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use hermit_log::{LogError, Range};
@@ -11,12 +11,32 @@ use parking_lot::Mutex;
 use crate::error::{BrokerError, to_wire};
 use crate::limits::TURN_BYTES;
 use crate::partition::Partition;
-use crate::server::Warmer;
 use crate::server::reader::{Cold, Reader, Step, Warmed};
+use crate::server::warmer::{Awaits, Warmer};
 use crate::signal::Signal;
 
 /// What a cold read came to, once it has.
-type Slot = Arc<Mutex<Option<Warmed>>>;
+type Slot = Mutex<Option<Warmed>>;
+
+/// A subscription that waits for a cold read, if it is still there.
+struct Waiter {
+    slot: Weak<Slot>,
+    signal: Arc<Signal>,
+    token: u64,
+}
+
+impl Awaits for Waiter {
+    fn is_wanted(&self) -> bool {
+        self.slot.strong_count() > 0
+    }
+
+    fn done(self: Box<Self>, warmed: Warmed) {
+        if let Some(slot) = self.slot.upgrade() {
+            *slot.lock() = Some(warmed);
+            self.signal.wake(self.token);
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -24,7 +44,7 @@ pub(super) struct Subscription {
     token: u64,
     credit_bytes: u64,
     /// What others are reading, or have read.
-    cold: Option<Slot>,
+    cold: Option<Arc<Slot>>,
 }
 
 /// What a subscription has to say.
@@ -88,13 +108,10 @@ impl Subscription {
     }
 
     fn warm(&mut self, cold: Cold, warmer: &Warmer, signal: &Arc<Signal>) {
-        let slot = Slot::default();
-        let (done, signal, token) = (Arc::clone(&slot), Arc::clone(signal), self.token);
+        let slot = Arc::<Slot>::default();
+        let waiter = Waiter { slot: Arc::downgrade(&slot), signal: Arc::clone(signal), token: self.token };
         self.cold = Some(slot);
-        warmer.warm(cold, move |warmed| {
-            *done.lock() = Some(warmed);
-            signal.wake(token);
-        });
+        warmer.warm(cold, waiter);
     }
 
     /// What was cold, if it has been read by now.

@@ -1,5 +1,7 @@
 //! Requests about topics: metadata, list, create, delete, offsets, producer ids.
 
+use std::collections::HashSet;
+
 use bytes::BytesMut;
 use hermit_proto::session::{
     CreateTopicRequest, CreateTopicResponse, DeleteTopicRequest, DeleteTopicResponse, InitProducerIdRequest,
@@ -125,10 +127,12 @@ fn is_missing(broker: &Broker, name: &str) -> bool {
 
 fn metadata(broker: &Broker, request: &MetadataRequest) -> MetadataResponse {
     let mut response = MetadataResponse::default();
+    // A name costs the client a few bytes, and the broker a description of all partitions: once is enough.
+    let (mut names_told, mut ids_told) = (HashSet::new(), HashSet::new());
     match &request.topics {
         TopicSelection::All => response.topics.extend(broker.topics().iter().map(|topic| describe(topic))),
         TopicSelection::Names(names) => {
-            for name in names {
+            for name in names.iter().filter(|name| names_told.insert(name.as_str())) {
                 match by_name(broker, name, request.create_missing) {
                     Ok(topic) => response.topics.push(describe(&topic)),
                     Err(error) => {
@@ -139,7 +143,7 @@ fn metadata(broker: &Broker, request: &MetadataRequest) -> MetadataResponse {
             }
         }
         TopicSelection::Ids(ids) => {
-            for id in ids {
+            for id in ids.iter().filter(|id| ids_told.insert(**id)) {
                 match broker.topic_by_id(*id) {
                     Ok(topic) => response.topics.push(describe(&topic)),
                     Err(error) => {

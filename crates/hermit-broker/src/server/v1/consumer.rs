@@ -7,16 +7,18 @@ use std::task::Poll;
 use hermit_log::{LogError, Range};
 use hermit_proto::v1::consumer_header;
 use hermit_proto::{Attributes, FrameLimits, FramePrefix, FrameView, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use super::unfold::unfold;
+use super::unfold::{Place, Sink, unfold};
 use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
 use crate::limits::{TURN_BYTES, V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
-use crate::server::reader::{Reader, Step};
+use crate::server::reader::{Reader, Step, Warmed};
 use crate::server::sendfile::{FileRange, try_write_more};
+use crate::server::warmer::Awaits;
 use crate::signal::Signal;
 
 pub(in crate::server) async fn consume(
@@ -40,6 +42,7 @@ pub(in crate::server) async fn consume(
     };
     let limits = connection.broker.limits().frame_limits();
     let reader = Reader::new(Arc::clone(&partition), from);
+    let from = Place::at(from);
     let mut consumer = Consumer { connection, partition, reader, from, limits, signal: Arc::new(Signal::new()) };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
@@ -85,6 +88,17 @@ fn position(
     Ok(from.max(bounds.log_start))
 }
 
+impl Awaits for oneshot::Sender<Warmed> {
+    fn is_wanted(&self) -> bool {
+        !self.is_closed()
+    }
+
+    fn done(self: Box<Self>, warmed: Warmed) {
+        // Nobody minds when the consumer is gone by then.
+        drop(self.send(warmed));
+    }
+}
+
 /// Why a range was not sent, or not all of it.
 enum Fault {
     /// Something in it is not what was written.
@@ -103,8 +117,8 @@ struct Consumer<'a> {
     connection: Connection<'a>,
     partition: Arc<Partition>,
     reader: Reader,
-    /// The next offset to send.
-    from: Offset,
+    /// What is to be sent next.
+    from: Place,
     limits: FrameLimits,
     signal: Arc<Signal>,
 }
@@ -120,11 +134,11 @@ impl Consumer<'_> {
             match self.next().await {
                 Ok(Some(range)) => {
                     match self.send(&range, &mut out).await {
-                        Ok(()) => self.from = self.from.max(range.next_offset()),
+                        Ok(()) => self.advance(range.next_offset()),
                         Err(Fault::Ends(end)) => return end,
                         Err(Fault::Damaged) => match range.verify() {
                             // The log knows the damage now: reading on ends before it, and then tells of it.
-                            Err(LogError::Corrupt { .. }) => self.reader.seek(self.from),
+                            Err(LogError::Corrupt { .. }) if self.from.sent_bytes == 0 => self.reader.seek(self.from.offset),
                             Err(error) => return BrokerError::Log(error).into(),
                             Ok(()) => return End::Refused("stored data cannot be read".into()),
                         },
@@ -155,8 +169,7 @@ impl Consumer<'_> {
                 Ok(Step::Found(range)) => Ok(Some(range)),
                 Ok(Step::Cold(cold)) => {
                     let (done, warmed) = oneshot::channel();
-                    // Nobody minds when the consumer is gone by then.
-                    self.connection.broker.warmer().warm(cold, move |warmed| drop(done.send(warmed)));
+                    self.connection.broker.warmer().warm(cold, done);
                     self.reader.take(warmed.await.unwrap_or(Err(LogError::Closed)))
                 }
                 Err(error) => Err(error),
@@ -167,18 +180,27 @@ impl Consumer<'_> {
                 Err(BrokerError::Log(LogError::Corrupt { from, next })) => {
                     let (topic, partition) = (self.partition.topic(), self.partition.id());
                     tracing::error!(peer = %self.connection.peer, %topic, %partition, %from, %next, "a damaged range was passed over");
-                    self.go_on_at(self.from.max(next));
+                    self.go_on_at(self.from.offset.max(next));
                 }
                 // Retention overtook the consumer.
-                Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.from < log_start => self.go_on_at(log_start),
+                Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.from.offset < log_start => {
+                    self.go_on_at(log_start);
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
     fn go_on_at(&mut self, offset: Offset) {
-        self.from = offset;
+        self.from = Place::at(offset);
         self.reader.seek(offset);
+    }
+
+    /// Everything before `offset` was sent.
+    fn advance(&mut self, offset: Offset) {
+        if offset > self.from.offset {
+            self.from = Place::at(offset);
+        }
     }
 
     /// Waits for more. `Some` where there will be none.
@@ -199,10 +221,18 @@ impl Consumer<'_> {
         let (mut at, end) = (range.position(), range.position().saturating_add(range.len_bytes()));
         while at < end {
             let prefix = self.read_prefix(range, at)?;
-            let large = u64::from(prefix.header.payload_size) >= V1_SENDFILE_FROM_BYTES;
-            at = match consumer_header(&prefix).filter(|_| large) {
+            at = match consumer_header(&prefix).filter(|_| is_large(&prefix)) {
                 Some(header) => self.send_large(range, at, &prefix, &header).await?,
-                None => self.send_small(range, at, end, out).await?,
+                None => {
+                    // While the peer is waited for, nothing is held but what is left in `out`.
+                    let gathered = self.gather(range, at, end, out)?;
+                    self.connection.write_all(out).await?;
+                    self.from = gathered.next;
+                    if gathered.is_damaged {
+                        return Err(Fault::Damaged);
+                    }
+                    gathered.at
+                }
             };
         }
         Ok(())
@@ -214,16 +244,10 @@ impl Consumer<'_> {
         FramePrefix::verify(&bytes, &self.partition.salt()).map_err(|_not_what_was_written| Fault::Damaged)
     }
 
-    /// Header and key, and the payload straight from the file.
+    /// The header, then key and payload straight from the file, where they lie side by side.
     async fn send_large(&mut self, range: &Range, at: u64, prefix: &FramePrefix, header: &[u8]) -> Result<u64, Fault> {
-        let key_size = prefix.header.key_size as usize;
-        let mut head = header.to_vec();
-        head.resize(header.len().saturating_add(key_size), 0);
-        if let Some(key) = head.get_mut(header.len()..) {
-            range.file().read_exact_at(key, at.saturating_add(PREFIX_SIZE as u64))?;
-        }
         let stream = &self.connection.stream;
-        let mut unsent = &head[..];
+        let mut unsent = header;
         while !unsent.is_empty() {
             match try_write_more(stream, unsent) {
                 Ok(sent) => unsent = unsent.get(sent..).unwrap_or_default(),
@@ -231,23 +255,24 @@ impl Consumer<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let left_bytes = u64::from(prefix.header.payload_size);
         let end = at.saturating_add(prefix.frame_bytes());
-        let mut payload = FileRange { file: Arc::clone(range.file()), position: end.saturating_sub(left_bytes), left_bytes };
-        while !payload.is_done() {
-            match payload.try_send(stream) {
+        let position = at.saturating_add(PREFIX_SIZE as u64);
+        let mut body = FileRange { file: Arc::clone(range.file()), position, left_bytes: prefix.header.body_bytes() };
+        while !body.is_done() {
+            match body.try_send(stream) {
                 // Others on this thread get their turn.
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
                 Err(error) => return Err(error.into()),
             }
         }
-        self.from = self.from.max(prefix.next_offset());
+        self.advance(prefix.next_offset());
         Ok(end)
     }
 
-    /// Many small frames, or a record set: read, verified, unfolded, and written at once.
-    async fn send_small(&mut self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<u64, Fault> {
+    /// Many small frames, or a record set: read, verified, and unfolded into `out`. A set may unpack to a thousand times its bytes: what the
+    /// socket takes is sent at once, and of the rest no more than a gathering is kept; the set is unpacked again then.
+    fn gather(&self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<Gathered, Fault> {
         let first = self.read_prefix(range, at)?.frame_bytes();
         let wanted = first.max(V1_GATHER_BYTES as u64).min(end.saturating_sub(at));
         let wanted = usize::try_from(wanted).map_err(|_too_large| Fault::Damaged)?;
@@ -255,33 +280,69 @@ impl Consumer<'_> {
         range.file().read_exact_at(&mut bytes, at)?;
         out.clear();
         let mut rest = &bytes[..];
-        let mut next = self.from;
+        let (mut next, mut is_damaged, mut is_left) = (self.from, false, false);
         let max_set_bytes = usize::try_from(self.limits.max_body_bytes).unwrap_or(usize::MAX);
+        let sink = Sink { take: &|out| take(&self.connection.stream, out), most_bytes: V1_GATHER_BYTES };
         // The last frame may be cut by the end of the buffer: it is the first of the next round.
         while let Ok((frame, behind)) = FrameView::split(rest, &self.limits) {
             let sound = frame.verify_frame(&self.partition.salt()).and_then(|()| frame.verify_body());
             if sound.is_err() {
                 // What was sound goes out first.
-                self.connection.write_all(out).await?;
-                self.from = self.from.max(next);
-                return Err(Fault::Damaged);
-            }
-            let large = frame.payload().len() as u64 >= V1_SENDFILE_FROM_BYTES && !frame.prefix.has(Attributes::RECORD_SET);
-            if large && rest.len() < bytes.len() {
+                is_damaged = true;
                 break;
             }
-            if let Err(fault) = unfold(&frame, self.from, max_set_bytes, out) {
-                tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
+            if is_large(&frame.prefix) && rest.len() < bytes.len() {
+                break;
             }
-            next = frame.prefix.next_offset();
+            match unfold(&frame, next, max_set_bytes, out, &sink) {
+                Ok(None) => {}
+                Ok(Some(place)) => {
+                    next = place;
+                    is_left = true;
+                    break;
+                }
+                // A record that was begun cannot be ended.
+                Err(fault) if next.sent_bytes > 0 => return Err(Fault::Ends(End::Refused(fault))),
+                Err(fault) => {
+                    tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
+                }
+            }
+            if frame.prefix.next_offset() > next.offset {
+                next = Place::at(frame.prefix.next_offset());
+            }
             rest = behind;
         }
         let taken = bytes.len() - rest.len();
-        if taken == 0 {
+        if taken == 0 && !is_damaged && !is_left {
             return Err(Fault::Damaged);
         }
-        self.connection.write_all(out).await?;
-        self.from = self.from.max(next);
-        Ok(at.saturating_add(taken as u64))
+        Ok(Gathered { at: at.saturating_add(taken as u64), next, is_damaged })
     }
+}
+
+/// What a gathering came to.
+struct Gathered {
+    /// The position of the first frame that was not taken, or not all of it.
+    at: u64,
+    next: Place,
+    /// Whether the frame there is not what was written.
+    is_damaged: bool,
+}
+
+/// Whether a frame is not worth copying.
+fn is_large(prefix: &FramePrefix) -> bool {
+    prefix.header.body_bytes() >= V1_SENDFILE_FROM_BYTES && !prefix.has(Attributes::RECORD_SET)
+}
+
+/// Sends what the socket takes now; answers whether that was all. What keeps it from taking more comes to light with the next write.
+fn take(stream: &TcpStream, out: &mut Vec<u8>) -> bool {
+    let mut sent = 0;
+    while let Some(unsent) = out.get(sent..).filter(|unsent| !unsent.is_empty()) {
+        match stream.try_write(unsent) {
+            Ok(more) if more > 0 => sent += more,
+            _ => break,
+        }
+    }
+    out.drain(..sent);
+    out.is_empty()
 }

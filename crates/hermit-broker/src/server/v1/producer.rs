@@ -29,17 +29,9 @@ pub(in crate::server) async fn produce(
     topic: TopicName,
     partition: PartitionId,
 ) -> End {
-    let broker = connection.broker.clone();
-    let found = tokio::task::spawn_blocking(move || {
-        let topic = broker.topic_for_producer(&topic, 1)?;
-        let partition = topic.partition(partition)?;
-        partition.log()?;
-        Ok::<_, BrokerError>((Arc::clone(partition), topic.meta.settings.compaction))
-    });
-    let (partition, compacted) = match found.await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => return error.into(),
-        Err(_panicked) => return End::Refused("a fault in the broker".into()),
+    let (partition, compacted) = match find(connection.broker, topic, partition).await {
+        Ok(found) => found,
+        Err(end) => return end,
     };
     let incoming = Incoming::new(connection.broker.limits().frame_limits(), compacted, &already_read);
     drop(already_read);
@@ -58,6 +50,21 @@ pub(in crate::server) async fn produce(
     let end = producer.run().await;
     producer.partition.progress().forget(&producer.signal, 0);
     end
+}
+
+/// The partition, and whether it is compacted. A topic that is not there is created, which may take its time; others do not wait for that.
+async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Result<(Arc<Partition>, bool), End> {
+    let topic = match broker.topic(&name) {
+        Ok(topic) if !name.is_internal() => topic,
+        _ => {
+            let broker = broker.clone();
+            let created = tokio::task::spawn_blocking(move || broker.topic_for_producer(&name, 1)).await;
+            created.map_err(|_panicked| End::Refused("a fault in the broker".into()))??
+        }
+    };
+    let partition = topic.partition(partition)?;
+    partition.log()?;
+    Ok((Arc::clone(partition), topic.meta.settings.compaction))
 }
 
 /// An answer that is owed.

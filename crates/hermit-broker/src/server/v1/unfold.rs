@@ -4,19 +4,50 @@ use hermit_proto::record_set::{RecordSet, unpack};
 use hermit_proto::v1::{consumer_header, record_header};
 use hermit_proto::{Attributes, FrameView, Offset};
 
+/// Where a consumer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The next record.
+    pub(super) offset: Offset,
+    /// Bytes of that record, header included, which the consumer has got already.
+    pub(super) sent_bytes: usize,
+}
+
+impl Place {
+    /// Before a record.
+    pub(super) const fn at(offset: Offset) -> Self {
+        Self { offset, sent_bytes: 0 }
+    }
+}
+
+/// What becomes of what was unfolded.
+pub(super) struct Sink<'a> {
+    /// Takes bytes out of the buffer; answers whether it took all.
+    pub(super) take: &'a dyn Fn(&mut Vec<u8>) -> bool,
+    /// From so many bytes on they are offered; no more of them stay in the buffer.
+    pub(super) most_bytes: usize,
+}
+
 /// Appends to `out` what a consumer gets for `frame`: nothing for control frames, one frame for each record of a set from `from` on, else
-/// the frame itself, whole. Both checksums have been checked.
+/// the frame itself, whole. Both checksums have been checked. A set may unpack to much more than its bytes: where the sink does not take it,
+/// the answer is the place to go on from, and no more than the sink's bytes are in `out`.
 ///
 /// A set that cannot be read, or does not have the records that it claims, is told; the records before the fault are there.
-pub(super) fn unfold(frame: &FrameView<'_>, from: Offset, max_set_bytes: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn unfold(
+    frame: &FrameView<'_>,
+    from: Place,
+    max_set_bytes: usize,
+    out: &mut Vec<u8>,
+    sink: &Sink<'_>,
+) -> Result<Option<Place>, String> {
     if let Some(header) = consumer_header(&frame.prefix) {
         out.extend_from_slice(&header);
         out.extend_from_slice(frame.key().unwrap_or_default());
         out.extend_from_slice(frame.payload());
-        return Ok(());
+        return Ok(None);
     }
     if !frame.prefix.has(Attributes::RECORD_SET) {
-        return Ok(());
+        return Ok(None);
     }
     let set = unpack(frame.prefix.extension.attributes, frame.payload(), max_set_bytes).map_err(|error| error.to_string())?;
     let (count, mut found) = (frame.prefix.header.record_count, 0);
@@ -27,17 +58,33 @@ pub(super) fn unfold(frame: &FrameView<'_>, from: Offset, max_set_bytes: usize, 
         }
         found += 1;
         let offset = Offset(frame.prefix.header.offset.saturating_add(record.offset_delta.into()));
-        if offset < from {
+        if offset < from.offset {
             continue;
         }
         let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
         let time = record.timestamp_ns(frame.prefix.header.timestamp);
         let header = record_header(time, offset, key.len(), value.len()).ok_or("a record is larger than a frame can be")?;
-        out.extend_from_slice(&header);
-        out.extend_from_slice(key);
-        out.extend_from_slice(value);
+        let mut sent_bytes = if offset == from.offset { from.sent_bytes } else { 0 };
+        for part in [&header[..], key, value] {
+            let sent = sent_bytes.min(part.len());
+            sent_bytes -= sent;
+            out.extend_from_slice(part.get(sent..).unwrap_or_default());
+        }
+        if out.len() >= sink.most_bytes && !(sink.take)(out) {
+            // What was there before the record was less than that.
+            let left_out = out.len().saturating_sub(sink.most_bytes);
+            out.truncate(sink.most_bytes);
+            // One record may be a whole frame's worth.
+            out.shrink_to(sink.most_bytes);
+            let all = header.len() + key.len() + value.len();
+            return Ok(Some(if left_out == 0 {
+                Place::at(Offset(offset.0.saturating_add(1)))
+            } else {
+                Place { offset, sent_bytes: all.saturating_sub(left_out) }
+            }));
+        }
     }
-    if found == count { Ok(()) } else { Err(format!("the set has {found} records where its frame says {count}")) }
+    if found == count { Ok(None) } else { Err(format!("the set has {found} records where its frame says {count}")) }
 }
 
 #[cfg(test)]
@@ -54,8 +101,24 @@ mod tests {
         // As the broker stamps it: offset 10.
         bytes[9..17].copy_from_slice(&10u64.to_be_bytes());
         let (view, _) = FrameView::split(&bytes, &FrameLimits::default()).unwrap();
-        let mut out = Vec::new();
-        let sound = unfold(&view, Offset(from), 1 << 20, &mut out).is_ok();
+        // Whatever the sink takes or leaves, the same bytes come out.
+        let mut outs = [1, 40, usize::MAX].map(|most_bytes| {
+            let sink = Sink { take: &|out| out.is_empty(), most_bytes };
+            let (mut all, mut place) = (Vec::new(), Place::at(Offset(from)));
+            loop {
+                let mut out = Vec::new();
+                let unfolded = unfold(&view, place, 1 << 20, &mut out, &sink);
+                assert!(out.len() <= most_bytes || !view.prefix.has(Attributes::RECORD_SET));
+                all.extend_from_slice(&out);
+                match unfolded {
+                    Ok(Some(next)) => place = next,
+                    whole => return (all, whole.is_ok()),
+                }
+            }
+        });
+        outs.sort();
+        assert_eq!(outs[0], outs[2]);
+        let (out, sound) = outs[0].clone();
         let mut frames = Vec::new();
         let mut rest = &out[..];
         while !rest.is_empty() {
