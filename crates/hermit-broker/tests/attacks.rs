@@ -221,3 +221,49 @@ async fn a_used_up_budget_is_not_held_against_those_who_send_heartbeats() {
     }
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_creates_many_topics_does_not_hold_the_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut session = Session::open(&server).await;
+    let names = (0..5000).map(|number| format!("topic {number}")).collect();
+    let request = MetadataRequest { topics: TopicSelection::Names(names), create_missing: true };
+    let asked = session.request(&request).await;
+    eventually("the first is there", || server.broker.topics().len() > 1).await;
+    let stopping = tokio::spawn({
+        let broker = server.broker.clone();
+        async move { broker.shutdown().await }
+    });
+    let answer: MetadataResponse = session.response(asked).await.unwrap();
+    assert!(!answer.missing.is_empty() && answer.missing.iter().all(|missing| missing.status == Status::ShuttingDown));
+    assert_eq!(answer.topics.len() + answer.missing.len(), 5000);
+    drop(session);
+    within(stopping).await.unwrap().unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_after_the_topic_was_deleted_is_told_behind_what_is_owed_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    let mut sent = Vec::new();
+    for _ in 0..200 {
+        sent.push(session.send_produce(topic, 0, Acks::Committed, &message(b"x")).await);
+    }
+    server.broker.delete_topic(&hermit_proto::TopicName::new("t").unwrap()).unwrap();
+    for _ in 0..200 {
+        sent.push(session.send_produce(topic, 0, Acks::Committed, &message(b"x")).await);
+    }
+    let mut refused = false;
+    for id in sent {
+        let (answered, response) = session.next_response::<ProduceResponse>().await;
+        assert_eq!(answered, id, "an answer was overtaken");
+        assert!(response.is_err() || !refused, "stored behind a refusal");
+        refused = response.is_err();
+    }
+    assert!(refused);
+    server.stop().await;
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hermit_proto::session::TopicConfig;
 use hermit_proto::{TopicId, TopicName};
 
-use super::Broker;
+use super::{Broker, Phase};
 use crate::error::{BrokerError, Counted};
 use crate::layout;
 use crate::manifest::{Manifest, Record, write_topic_copy};
@@ -28,7 +28,8 @@ impl Broker {
     /// The topic of a name; created with one partition where it is missing and the settings allow. For producers only.
     ///
     /// # Errors
-    /// [`BrokerError::UnknownTopic`] where the settings do not allow it, and those of [`Broker::create_topic`].
+    /// [`BrokerError::UnknownTopic`] where the settings do not allow it, [`BrokerError::ShuttingDown`] where it would have to be created while the broker
+    /// stops, and those of [`Broker::create_topic`].
     pub fn topic_for_producer(&self, name: &TopicName, partitions: u32) -> Result<Arc<Topic>, BrokerError> {
         if name.is_internal() {
             return Err(BrokerError::InternalTopic { topic: name.to_string() });
@@ -36,6 +37,10 @@ impl Broker {
         match self.topic(name) {
             Err(BrokerError::UnknownTopic { .. }) if self.config().create_topics => {}
             found => return found,
+        }
+        // One request may name many: the stop does not wait for all of them.
+        if *self.inner.phase.borrow() >= Phase::Draining {
+            return Err(BrokerError::ShuttingDown);
         }
         match self.create(name.clone(), partitions, self.config().topic_defaults) {
             // Somebody else was faster.
