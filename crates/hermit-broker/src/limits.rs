@@ -115,7 +115,7 @@ impl Limits {
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
 /// Bytes that one `sendfile` call is asked for: long enough to cost little, short enough not to hold a worker thread.
 pub(crate) const SENDFILE_BYTES: usize = 512 << 10;
-/// From this payload size on, a version-1 consumer gets its payload by `sendfile`; smaller ones are cheaper to copy.
+/// From this size of key and payload on, a version-1 consumer gets both by `sendfile`; smaller ones are cheaper to copy.
 pub(crate) const V1_SENDFILE_FROM_BYTES: u64 = 16 << 10;
 /// Bytes of small frames that are gathered for one write to a version-1 consumer.
 pub(crate) const V1_GATHER_BYTES: usize = 64 << 10;
