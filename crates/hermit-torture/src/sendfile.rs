@@ -157,10 +157,12 @@ fn warm(dir: &Path) -> Result<()> {
 /// The tracer is no child of ours: it is done when nothing more is written, which it says by the line of the broker's end.
 async fn wait_for_tracer(pid: u32, trace: &Path) -> Result<()> {
     let deadline = Instant::now() + TRACE_WITHIN;
-    let end = format!("{pid} +++ exited with 0 +++");
+    let pid = pid.to_string();
+    // The tracer pads short process ids.
+    let end = [pid.as_str(), "+++", "exited", "with", "0", "+++"];
     loop {
         let text = std::fs::read_to_string(trace).with_context(|| format!("{} cannot be read", trace.display()))?;
-        if text.lines().next_back() == Some(&end) {
+        if text.lines().next_back().is_some_and(|line| line.split_whitespace().eq(end)) {
             return Ok(());
         }
         ensure!(Instant::now() < deadline, "the trace has no end: {:?}", text.lines().next_back());
