@@ -197,8 +197,9 @@ mod tests {
     fn halves_are_put_together_also_when_threads_interleave() {
         let lines = [
             &format!("1 sendfile(5<{SOCKET}>, 6</d/0.wal>, [0] <unfinished ...>"),
-            "2 read(3<pipe:[1]>,  <unfinished ...>",
-            "3 pread64(6</d/0.wal>, \"\"..., 10, 0) = 10",
+            // Short process ids are padded to five columns.
+            "2     read(3<pipe:[1]>,  <unfinished ...>",
+            "3     pread64(6</d/0.wal>, \"\"..., 10, 0) = 10",
             "1 <... sendfile resumed>=> [262144], 262144) = 262144",
             "2 <... read resumed>\"\"..., 4096)    = 18",
         ];
