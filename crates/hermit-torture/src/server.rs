@@ -169,8 +169,6 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -182,13 +180,13 @@ mod tests {
         }
     }
 
-    /// A stand-in for the broker: what its process does is all that matters here.
+    /// A stand-in for the broker: what its process does is all that matters here. It is read by a shell, not executed: a child
+    /// that another test forks meanwhile may still have it open for writing.
     fn script(body: &str) -> (tempfile::TempDir, Setup) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("broker");
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let setup = Setup::new(&path, dir.path());
+        std::fs::write(&path, body).unwrap();
+        let setup = Setup { under: vec!["sh".into()], ..Setup::new(&path, dir.path()) };
         (dir, setup)
     }
 
