@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hermit_log::disk::DiskFile;
 use hermit_log::{Cursor, Log, LogError, Range};
 use hermit_proto::Offset;
 
@@ -15,16 +14,8 @@ pub(super) struct Reader {
     partition: Arc<Partition>,
     /// The first offset that was not given out.
     next: Offset,
-    place: Option<Place>,
-}
-
-/// Where the last range ended.
-#[derive(Debug)]
-struct Place {
-    cursor: Cursor,
-    /// `None` at the end of the log: an idle consumer holds no descriptor, and what comes next was written just before.
-    file: Option<Arc<dyn DiskFile>>,
-    position: u64,
+    /// Where the last range ended. It holds no descriptor.
+    place: Option<Cursor>,
 }
 
 /// What there is to read next.
@@ -97,18 +88,15 @@ impl Reader {
             let log = self.partition.log()?;
             let until = self.partition.progress().high_watermark();
             if self.next >= until {
-                if let Some(place) = &mut self.place {
-                    place.file = None;
-                }
                 return Ok(Step::AtEnd);
             }
             let cold = Cold { log: log.clone(), from: self.next, cursor: None, until, max_bytes };
-            let Some(mut place) = self.place.take() else { return Ok(Step::Cold(cold)) };
-            if !place.is_cached(max_bytes) {
-                return Ok(Step::Cold(Cold { cursor: Some(place.cursor), ..cold }));
+            let Some(mut cursor) = self.place.take() else { return Ok(Step::Cold(cold)) };
+            if !is_cached(&mut cursor, max_bytes) {
+                return Ok(Step::Cold(Cold { cursor: Some(cursor), ..cold }));
             }
-            let read = place.cursor.next(max_bytes).map(|range| match range {
-                Some(range) => Read::Range(place.cursor, range),
+            let read = cursor.next(max_bytes).map(|range| match range {
+                Some(range) => Read::Range(cursor, range),
                 None => Read::NothingBefore(until),
             });
             if let Some(range) = self.take(read)? {
@@ -121,8 +109,7 @@ impl Reader {
     pub(super) fn take(&mut self, read: Warmed) -> Result<Option<Range>, BrokerError> {
         match read {
             Ok(Read::Range(cursor, range)) => {
-                let position = range.position().saturating_add(range.len_bytes());
-                self.place = Some(Place { cursor, file: Some(Arc::clone(range.file())), position });
+                self.place = Some(cursor);
                 self.next = self.next.max(range.next_offset());
                 Ok(Some(range))
             }
@@ -138,11 +125,11 @@ impl Reader {
     }
 }
 
-impl Place {
-    /// Whether the next range can be had without waiting for the disk. At the end of a file the next one is not known.
-    fn is_cached(&self, max_bytes: u64) -> bool {
-        let Some(file) = &self.file else { return true };
-        let left = file.len().unwrap_or(0).saturating_sub(self.position);
-        left > 0 && file.cached(self.position, left.min(max_bytes))
+/// Whether the next range can be had without waiting for the disk.
+fn is_cached(cursor: &mut Cursor, max_bytes: u64) -> bool {
+    match cursor.upcoming() {
+        Ok(Some(upcoming)) => upcoming.file.cached(upcoming.position, upcoming.len_bytes.min(max_bytes)),
+        Ok(None) => true,
+        Err(_error) => false,
     }
 }

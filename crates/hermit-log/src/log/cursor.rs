@@ -8,6 +8,7 @@ use hermit_proto::{FramePrefix, Offset};
 use super::Log;
 use super::fence::corrupt;
 use super::range::Range;
+use crate::disk::DiskFile;
 use crate::error::LogError;
 use crate::scan::FrameReader;
 use crate::segment::Segment;
@@ -23,7 +24,36 @@ pub struct Cursor {
     pub(super) next: Offset,
 }
 
+/// Where the next range lies: in a segment, from the cursor's position to `stop`.
+struct Next {
+    segment: Arc<Segment>,
+    stop: u64,
+    /// The end of what the reader may see.
+    end: End,
+}
+
+/// Bytes that the next range begins with.
+#[derive(Clone, Debug)]
+pub struct Upcoming {
+    /// The file.
+    pub file: Arc<dyn DiskFile>,
+    /// The position of the next frame in it.
+    pub position: u64,
+    /// Bytes from there that can be read in one piece; the next range may be shorter.
+    pub len_bytes: u64,
+}
+
 impl Cursor {
+    /// Where the next range will lie, found without reading the log: to ask whether it is in the page cache. `None` at the high watermark.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`], which is then the one to tell what to do.
+    pub fn upcoming(&mut self) -> Result<Option<Upcoming>, LogError> {
+        let Some(Next { segment, stop, .. }) = self.step(Until::HighWatermark)? else { return Ok(None) };
+        let file = segment.file().map_err(|source| LogError::io("open", &segment.wal.path(), source))?;
+        Ok(Some(Upcoming { file, position: self.position, len_bytes: stop.saturating_sub(self.position) }))
+    }
+
     /// The offset of the next frame, as far as it is known: no frame before it follows.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
@@ -54,6 +84,14 @@ impl Cursor {
     }
 
     fn try_next(&mut self, max_bytes: u64, until: Until) -> Result<Option<Range>, LogError> {
+        match self.step(until)? {
+            Some(Next { segment, stop, end }) => self.range(segment, stop, end, max_bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Goes to the segment in which the next range lies, without reading anything.
+    fn step(&mut self, until: Until) -> Result<Option<Next>, LogError> {
         loop {
             let (end, limit, fenced, behind) = {
                 let view = self.log.inner.view.read();
@@ -84,7 +122,7 @@ impl Cursor {
                 continue;
             }
             let stop = damage.filter(|range| range.position > self.position).map_or(limit, |range| limit.min(range.position));
-            return self.range(segment, stop, end, max_bytes).map(Some);
+            return Ok(Some(Next { segment, stop, end }));
         }
     }
 
