@@ -1,0 +1,7 @@
+//! Damage, crashes and races that a log must stand, one at a time.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is the test's failure")]
+
+mod compaction;
+mod damage;
+mod flushing;
+mod rig;
