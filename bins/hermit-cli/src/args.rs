@@ -1,8 +1,11 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use hermit_client::{Acks, Codec, Durability, Offset, OnLostPosition};
 
 use crate::format::Format;
@@ -20,6 +23,21 @@ pub(crate) struct Cli {
     pub(crate) output: Output,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    pub(crate) fn read(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let format = matches.subcommand_matches("consume").and_then(|consume| consume.value_source("format"));
+        if cli.output == Output::Json && format == Some(ValueSource::CommandLine) {
+            let problem = "`--format` cannot be used with `--output json`, whose form is fixed";
+            return Err(command.error(ErrorKind::ArgumentConflict, problem));
+        }
+        Ok(cli)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -116,7 +134,7 @@ pub(crate) struct ConsumeArgs {
     #[arg(long)]
     pub(crate) group: Option<String>,
     /// Where to begin: `earliest`, `latest` or an offset. Default: where the group committed, else `earliest`.
-    #[arg(long, value_name = "FROM", value_parser = from)]
+    #[arg(long, value_name = "FROM", value_parser = from, allow_negative_numbers = true)]
     pub(crate) from: Option<From>,
     /// Where to end: `end`, at what was there when the command began. Default: follow what comes.
     #[arg(long, value_enum)]
@@ -208,7 +226,6 @@ fn on_lost_position(text: &str) -> Result<OnLostPosition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_holds_together() {
@@ -223,7 +240,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_a_usage_error() {
-        let bad: [&[&str]; 9] = [
+        let bad: [&[&str]; 11] = [
+            &["consume", "t", "--output", "json", "--format", "%s"],
+            &["--output", "json", "consume", "t", "--format", "%s"],
             &["consume", "t", "--from", "yesterday"],
             &["consume", "t", "--format", "%y"],
             &["consume", "t", "--until", "tomorrow"],
@@ -235,8 +254,11 @@ mod tests {
             &["--server", "localhost", "topic", "list"],
         ];
         for arguments in bad {
-            let parsed = Cli::try_parse_from([&["hermit-cli"], arguments].concat());
-            assert_eq!(parsed.unwrap_err().exit_code(), 2, "{arguments:?}");
+            let read = Cli::read([&["hermit-cli"], arguments].concat());
+            assert_eq!(read.unwrap_err().exit_code(), 2, "{arguments:?}");
         }
+        let negative = Cli::read(["hermit-cli", "consume", "t", "--from", "-1"]).unwrap_err().to_string();
+        assert!(negative.contains("it is `earliest`, `latest` or an offset"), "{negative}");
+        Cli::read(["hermit-cli", "consume", "t", "--output", "json"]).unwrap();
     }
 }

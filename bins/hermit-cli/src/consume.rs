@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hermit_client::{Client, Consumer, Error, OnDamage, Otherwise, PartitionId, Position, Record, Start};
+use hermit_client::{Client, Consumer, Error, Offset, OnDamage, Otherwise, PartitionId, Position, Record, Start};
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{ConsumeArgs, From, Output, Until};
@@ -49,6 +49,9 @@ async fn assign(client: &Client, args: &ConsumeArgs) -> Result<Consumer> {
         (Some(From::Offset(offset)), _) => Start::Offset(offset),
         (None, Some(_)) => Start::Committed { or: Otherwise::Earliest },
     };
+    if let (Start::Offset(offset), Some(Until::End)) = (start, args.until) {
+        check_reached(client, args, offset).await?;
+    }
     if args.partition.is_empty() {
         consumer.assign_topic(&args.topic, start).await?;
     }
@@ -59,6 +62,26 @@ async fn assign(client: &Client, args: &ConsumeArgs) -> Result<Consumer> {
         consumer.stop_at_present_end().await?;
     }
     Ok(consumer)
+}
+
+/// Refuses a start behind the present end: a consumer that ends there would never ask for it.
+async fn check_reached(client: &Client, args: &ConsumeArgs, position: Offset) -> Result<()> {
+    if args.on_lost_position.is_some() {
+        return Ok(());
+    }
+    let topic = client.admin().describe_topic(&args.topic).await?;
+    let asked = |partition: PartitionId| args.partition.is_empty() || args.partition.contains(&partition.0);
+    match topic.partitions.iter().find(|found| asked(found.partition) && found.high_watermark < position) {
+        Some(found) => Err(Error::OutOfRange {
+            topic: args.topic.as_str().into(),
+            partition: found.partition,
+            position,
+            log_start: found.log_start,
+            high_watermark: found.high_watermark,
+        }
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// Prints records; gives the number of damaged ranges that were passed over.

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use hermit_client::{Error, Status};
+use hermit_client::{Error, Status, WireError};
 
 /// The reader of a pipe went away: the end of the work, not worth a word.
 const BROKEN_PIPE_STATUS: u8 = 128 + 13;
@@ -44,11 +44,11 @@ pub(crate) fn explain(error: &anyhow::Error, server: &str) -> Failure {
         }
         if let Some(sdk) = cause.downcast_ref::<Error>() {
             // It words its causes itself.
-            parts.push(sdk.to_string());
+            parts.push(words(sdk));
+            let mut line = parts.join(": ");
             if let Some(hint) = hint(sdk, server) {
-                parts.push(hint);
+                line = format!("{line}; {hint}");
             }
-            let line = parts.join("; ");
             return Failure { message: Some(one_line(&line)), exit_status: 1 };
         }
         parts.push(cause.to_string());
@@ -56,8 +56,49 @@ pub(crate) fn explain(error: &anyhow::Error, server: &str) -> Failure {
     Failure { message: Some(one_line(&parts.join(": "))), exit_status: 1 }
 }
 
+/// An error without the protocol's words.
+fn words(error: &Error) -> String {
+    let text = error.to_string();
+    let mut cause = error;
+    loop {
+        cause = match cause {
+            Error::Refused { source, .. } => return text.replace(&cause.to_string(), &refusal(source)),
+            Error::OutcomeUnknown { source }
+            | Error::DeliveryTimeout { source: Some(source), .. }
+            | Error::Timeout { source: Some(source), .. } => source,
+            _ => return text,
+        }
+    }
+}
+
+/// What the broker says, with the option in place of the field that it names.
+fn refusal(refused: &WireError) -> String {
+    let said = &*refused.message;
+    if said.is_empty() {
+        return format!("the broker refuses: {}", refused.status);
+    }
+    let option = match &*refused.field {
+        "partitions" => "--partitions",
+        "durability" => "--durability",
+        "compaction" => "--compaction",
+        "retention_age_ms" => "--retention-age",
+        "retention_bytes" => "--retention-bytes",
+        "segment_bytes" => "--segment-bytes",
+        _ => return said.to_owned(),
+    };
+    let rule = said.strip_prefix(&format!("`{}`: ", refused.field)).unwrap_or(said);
+    format!("{option}: {rule}")
+}
+
 fn hint(error: &Error, server: &str) -> Option<String> {
     let hint = match error {
+        Error::Unreachable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            "is it spelled right? Name another address with --server or HERMIT_SERVER".to_owned()
+        }
+        Error::Unreachable { source, .. } if source.kind() == io::ErrorKind::TimedOut => {
+            format!("is hermitd running, and is {server} a HermitMQ broker?")
+        }
+        Error::ConnectionLost { .. } => format!("is {server} a HermitMQ broker, and still running?"),
         Error::Unreachable { .. } => {
             "is hermitd running? Start it with `hermitd`, or name another address with --server or HERMIT_SERVER".to_owned()
         }
@@ -74,7 +115,9 @@ fn hint(error: &Error, server: &str) -> Option<String> {
             return hint_of_cause(source, server);
         }
         Error::Refused { source, .. } => match source.status {
-            Status::TopicExists => "delete it first, or use it as it is".to_owned(),
+            Status::TopicExists => {
+                "see it with `hermit-cli topic describe`, or choose another name; deleting it would delete its data".to_owned()
+            }
             Status::DiskFull => "make room on the broker's disk, or delete topics".to_owned(),
             Status::ReadOnly => "the broker's log says why; restart the broker once the disk is sound".to_owned(),
             _ => return None,
@@ -99,7 +142,9 @@ fn one_line(message: &str) -> String {
 mod tests {
     use super::*;
     use anyhow::Context;
+    use hermit_client::Operation;
     use std::sync::Arc;
+    use std::time::Duration;
 
     fn explained(error: anyhow::Error) -> Failure {
         explain(&error, "127.0.0.1:9092")
@@ -118,8 +163,21 @@ mod tests {
     fn causes_are_told_once() {
         let error = Error::UnknownTopic { topic: "odrers".into() };
         let message = explained(anyhow::Error::from(error).context("line 3 of x.csv")).message.unwrap();
-        assert!(message.starts_with("line 3 of x.csv; there is no topic `odrers`; create it"), "{message}");
+        assert!(message.starts_with("line 3 of x.csv: there is no topic `odrers`; create it"), "{message}");
         assert_eq!(message.matches("there is no topic").count(), 1);
+    }
+
+    #[test]
+    fn refusals_name_the_option_and_not_the_protocol() {
+        let source = WireError::new(Status::InvalidConfig, "`retention_age_ms`: 0 would delete all").field("retention_age_ms");
+        let refused = Error::Refused { operation: Operation::CreateTopic, source: Arc::new(source) };
+        assert_eq!(explained(refused.into()).message.unwrap(), "--retention-age: 0 would delete all");
+
+        let source = WireError::new(Status::DiskFull, "the disk has 1 free bytes");
+        let refused = Error::Refused { operation: Operation::Produce, source: Arc::new(source) };
+        let late = Error::DeliveryTimeout { after: Duration::from_secs(2), source: Some(Arc::new(refused)) };
+        let expected = "the record was not stored within the delivery timeout of 2s: the disk has 1 free bytes; make room on the broker's disk, or delete topics";
+        assert_eq!(explained(late.into()).message.unwrap(), expected);
     }
 
     #[test]

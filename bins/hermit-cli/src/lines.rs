@@ -62,34 +62,34 @@ fn open(file: &Path) -> Result<File> {
 /// Hands on what each read brought, up to its last line break, so that lines do not wait for more input. `false` when nobody
 /// takes them any more.
 fn read_source(name: &str, mut input: impl Read, max_line_bytes: u64, blocks: &mpsc::Sender<Result<Block>>) -> Result<bool> {
-    let mut first_line = 1;
+    let mut line = 1;
+    // A line without its end yet: it has no line break, so only what is read next needs to be searched.
     let mut begun = Vec::new();
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
-        let mut text = std::mem::take(&mut begun);
         let read = match input.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                begun = text;
-                continue;
-            }
-            read => read.with_context(|| format!("cannot read {name}, line {first_line}"))?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.with_context(|| format!("cannot read {name}, line {line}"))?,
         };
-        text.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        if read > 0 {
-            let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            begun = text.split_off(whole);
+        let fresh = buffer.get(..read).unwrap_or_default();
+        let whole = fresh.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (ended, next) = fresh.split_at_checked(whole).unwrap_or((fresh, &[]));
+        if read == 0 || !ended.is_empty() {
+            let first_line = line;
+            line += ended.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let mut text = std::mem::take(&mut begun);
+            text.extend_from_slice(ended);
+            if !text.is_empty() && blocks.blocking_send(Ok(Block { source: name.to_owned(), first_line, text })).is_err() {
+                return Ok(false);
+            }
         }
-        let breaks = text.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let line = first_line + breaks;
-        if !text.is_empty() && blocks.blocking_send(Ok(Block { source: name.to_owned(), first_line, text })).is_err() {
-            return Ok(false);
-        }
-        first_line = line;
         if read == 0 {
             return Ok(true);
         }
-        if begun.len() as u64 > max_line_bytes {
-            bail!("line {line} of {name} has more than the {max_line_bytes} bytes that the broker takes in a record");
+        begun.extend_from_slice(next);
+        let bytes = begun.len();
+        if bytes as u64 > max_line_bytes {
+            bail!("line {line} of {name} is too long: it has {bytes} bytes or more, and the broker takes {max_line_bytes} at most");
         }
     }
 }
@@ -131,7 +131,38 @@ mod tests {
     fn a_line_that_is_too_long_is_named() {
         assert!(lines_of(b"ok\n12345", 5).is_ok());
         let error = lines_of(b"ok\n123456", 5).unwrap_err();
-        assert!(error.to_string().starts_with("line 2 of "), "{error}");
+        let error = error.to_string();
+        assert!(error.starts_with("line 2 of "), "{error}");
+        assert!(error.ends_with(" is too long: it has 6 bytes or more, and the broker takes 5 at most"), "{error}");
+    }
+
+    /// Gives a little at each read, as a pipe does.
+    struct Trickle<R>(R);
+
+    impl<R: Read> Read for Trickle<R> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = buffer.len().min(4096);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn a_long_line_in_small_reads_takes_time_in_proportion() {
+        const LIMIT: u64 = 50 << 20;
+        let begun = tokio::time::Instant::now();
+        let (sender, mut blocks) = mpsc::channel(WAITING_BLOCKS);
+        let input = io::repeat(b'x').take(40 << 20).chain(&b"\nnext"[..]);
+        assert!(read_source("x", Trickle(input), LIMIT, &sender).unwrap());
+        let first = blocks.blocking_recv().unwrap().unwrap();
+        assert_eq!((first.first_line, first.text.len()), (1, (40 << 20) + 1));
+        let second = blocks.blocking_recv().unwrap().unwrap();
+        assert_eq!((second.first_line, &second.text[..]), (2, &b"next"[..]));
+
+        // A line without end is refused as soon as it is over the limit.
+        let error = read_source("x", Trickle(io::repeat(b'x')), LIMIT, &sender).unwrap_err();
+        assert!(error.to_string().starts_with("line 1 of x is too long: it has 52432896 bytes or more"), "{error}");
+        // Searching all of it again after each read would take many minutes.
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
 
     #[test]

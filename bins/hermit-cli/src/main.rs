@@ -19,13 +19,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
 use hermit_client::Client;
 
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let server = cli.server.clone();
     let done = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(
         |runtime| {

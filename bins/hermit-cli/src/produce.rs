@@ -14,6 +14,21 @@ use crate::lines::{self, Block};
 
 /// Sends every line, and waits until all are stored.
 pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> Result<()> {
+    // The broker would refuse it too, but only with the first records.
+    anyhow::ensure!(!args.topic.starts_with("__"), "names that begin with `__` are the broker's own: choose another topic");
+    let progress = progress(&args);
+    let sent = send_all(client, &args, &progress).await;
+    // Also before an error is told.
+    progress.finish_and_clear();
+    let sent = sent?;
+    if output == Output::Json {
+        let summary = json!({ "topic": args.topic, "records": sent.records, "bytes": sent.bytes });
+        writeln!(io::stdout(), "{summary}").context("standard output")?;
+    }
+    Ok(())
+}
+
+async fn send_all(client: &Client, args: &ProduceArgs, progress: &ProgressBar) -> Result<Sent> {
     let producer = client.producer().codec(args.codec).acks(args.acks).build()?;
     let rule = match (&args.key_separator, args.key_column) {
         (Some(separator), _) => KeyRule::Separator(separator.clone().into_bytes()),
@@ -21,9 +36,8 @@ pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> R
         (None, None) => KeyRule::None,
     };
     let max_line_bytes = client.broker().await?.limits.max_frame_bytes;
-    let progress = progress(&args);
     let mut sent = Sent::default();
-    let mut blocks = lines::read(args.files, max_line_bytes.into());
+    let mut blocks = lines::read(args.files.clone(), max_line_bytes.into());
     while let Some(block) = blocks.recv().await {
         let block = match block {
             Ok(block) => block,
@@ -41,12 +55,7 @@ pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> R
         }
     }
     producer.close().await?;
-    progress.finish_and_clear();
-    if output == Output::Json {
-        let summary = json!({ "topic": args.topic, "records": sent.records, "bytes": sent.bytes });
-        writeln!(io::stdout(), "{summary}").context("standard output")?;
-    }
-    Ok(())
+    Ok(sent)
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +105,8 @@ fn progress(args: &ProduceArgs) -> ProgressBar {
         Some(total) => (ProgressBar::new(total), "{bar:40} {bytes}/{total_bytes}, {msg} records, {bytes_per_sec}, {eta} to go"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {msg} records, {bytes_per_sec}"),
     };
+    // Before the first drawing: the style would show nothing where the number stands.
+    bar.set_message("0");
     bar.set_draw_target(ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use hermit_client::{Client, Durability, TopicConfig, TopicMetadata};
+use hermit_client::{Client, Durability, Error, TopicConfig, TopicMetadata};
 use serde_json::{Value, json};
 
 use crate::args::{CreateArgs, Output, TopicCommand};
@@ -46,14 +46,14 @@ pub(crate) async fn run(client: &Client, command: TopicCommand, output: Output) 
             }
         }
         TopicCommand::Describe { topic } => {
-            let found = admin.describe_topic(&topic).await?;
+            let found = admin.describe_topic(&topic).await.map_err(or_list)?;
             match output {
                 Output::Text => describe(&found, &mut out)?,
                 Output::Json => writeln!(out, "{}", description(&found))?,
             }
         }
         TopicCommand::Delete { topic } => {
-            admin.delete_topic(&topic).await?;
+            admin.delete_topic(&topic).await.map_err(or_list)?;
             match output {
                 Output::Text => writeln!(out, "deleted {topic}")?,
                 Output::Json => writeln!(out, "{}", json!({ "topic": topic, "deleted": true }))?,
@@ -61,6 +61,14 @@ pub(crate) async fn run(client: &Client, command: TopicCommand, output: Output) 
         }
     }
     io::stdout().write_all(&out).context("standard output")
+}
+
+/// Whoever describes or deletes a topic does not want to create it.
+fn or_list(error: Error) -> anyhow::Error {
+    match error {
+        Error::UnknownTopic { topic } => anyhow::anyhow!("there is no topic `{topic}`; see `hermit-cli topic list`"),
+        other => other.into(),
+    }
 }
 
 fn config(args: &CreateArgs) -> TopicConfig {

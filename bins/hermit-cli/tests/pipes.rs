@@ -161,6 +161,17 @@ fn errors_take_one_line_and_say_what_to_do() {
     );
     assert_eq!(broker.ok(&["consume", "t", "--from", "99", "--on-lost-position", "earliest", "--count", "1"], b""), "1\n");
 
+    let bounded = broker.run(&["consume", "t", "--from", "99", "--until", "end"], b"");
+    assert_eq!((bounded.status, bounded.stderr), (1, beyond.stderr));
+
+    let unresolved = run(support::command("no-such-host.invalid:9092", &["topic", "list"]), b"");
+    assert_eq!(unresolved.status, 1);
+    assert!(
+        unresolved.stderr.starts_with("error: cannot reach no-such-host.invalid:9092: the host name could not be resolved ("),
+        "{}",
+        unresolved.stderr
+    );
+
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = listener.local_addr().unwrap().to_string();
     drop(listener);

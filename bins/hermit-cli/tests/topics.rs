@@ -63,8 +63,11 @@ fn what_cannot_be_done_is_told() {
     broker.ok(&["topic", "create", "t"], b"");
     let long = "x".repeat(256);
     for (arguments, part) in [
-        (&["topic", "create", "t"][..], "TopicExists"),
-        (&["topic", "delete", "nowhere"], "there is no topic `nowhere`"),
+        (&["topic", "create", "t"][..], "topic t exists; see it with"),
+        (&["topic", "create", "u", "--retention-age", "0s"], "error: --retention-age: 0 would"),
+        (&["produce", "__zzz"], "choose another"),
+        (&["produce", "__consumer_offsets"], "choose another"),
+        (&["topic", "delete", "nowhere"], "there is no topic `nowhere`; see `hermit-cli topic list`"),
         (&["topic", "describe", "nowhere"], "there is no topic `nowhere`"),
         (&["topic", "create", "__mine"], "reserved"),
         (&["topic", "create", ""], "empty"),

@@ -37,7 +37,14 @@ pub(super) async fn dial(config: &ClientConfig, server: &Arc<str>, number: u64) 
 async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -> Result<Session> {
     let unreachable = |source| Error::Unreachable { server: server.clone(), source: Arc::new(source) };
     let lost = |source| Error::ConnectionLost { server: server.clone(), source: Arc::new(source) };
-    let mut socket = TcpStream::connect(&**server).await.map_err(unreachable)?;
+    // Apart from connecting, so that a name that leads nowhere is told from a broker that does not answer.
+    let unresolved = |error: io::Error| {
+        let text = error.to_string();
+        let why = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+        unreachable(io::Error::new(io::ErrorKind::NotFound, format!("the host name could not be resolved ({why})")))
+    };
+    let addresses: Vec<_> = tokio::net::lookup_host(&**server).await.map_err(unresolved)?.collect();
+    let mut socket = TcpStream::connect(&*addresses).await.map_err(unreachable)?;
     socket.set_nodelay(true).map_err(unreachable)?;
 
     let hello = HelloRequest {
