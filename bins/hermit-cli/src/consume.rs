@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hermit_client::{Client, Consumer, Error, Offset, OnDamage, Otherwise, PartitionId, Position, Record, Start};
+use hermit_client::{Client, Consumer, Error, Offset, OnDamage, OnLostPosition, Otherwise, PartitionId, Position, Record, Start};
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{ConsumeArgs, From, Output, Until};
@@ -49,14 +49,21 @@ async fn assign(client: &Client, args: &ConsumeArgs) -> Result<Consumer> {
         (Some(From::Offset(offset)), _) => Start::Offset(offset),
         (None, Some(_)) => Start::Committed { or: Otherwise::Earliest },
     };
-    if let (Start::Offset(offset), Some(Until::End)) = (start, args.until) {
-        check_reached(client, args, offset).await?;
-    }
+    let beyond = match (start, args.until) {
+        (Start::Offset(offset), Some(Until::End)) => starts_beyond_end(client, args, offset).await?,
+        _ => Vec::new(),
+    };
     if args.partition.is_empty() {
         consumer.assign_topic(&args.topic, start).await?;
     }
     for partition in &args.partition {
         consumer.assign(&args.topic, *partition, start).await?;
+    }
+    for (partition, log_start) in beyond {
+        // Elsewhere, `latest` and `epoch-end`, there is nothing up to the present end.
+        if args.on_lost_position == Some(OnLostPosition::Earliest) {
+            consumer.seek(&args.topic, partition, log_start)?;
+        }
     }
     if args.until == Some(Until::End) {
         consumer.stop_at_present_end().await?;
@@ -64,24 +71,26 @@ async fn assign(client: &Client, args: &ConsumeArgs) -> Result<Consumer> {
     Ok(consumer)
 }
 
-/// Refuses a start behind the present end: a consumer that ends there would never ask for it.
-async fn check_reached(client: &Client, args: &ConsumeArgs, position: Offset) -> Result<()> {
-    if args.on_lost_position.is_some() {
-        return Ok(());
-    }
+/// The partitions whose present end lies before the position, and where their logs start: a consumer that stops at that end would
+/// never ask the broker for the position. An error, as it would be from the broker, unless another place to go on was chosen.
+async fn starts_beyond_end(client: &Client, args: &ConsumeArgs, position: Offset) -> Result<Vec<(PartitionId, Offset)>> {
     let topic = client.admin().describe_topic(&args.topic).await?;
     let asked = |partition: PartitionId| args.partition.is_empty() || args.partition.contains(&partition.0);
-    match topic.partitions.iter().find(|found| asked(found.partition) && found.high_watermark < position) {
-        Some(found) => Err(Error::OutOfRange {
-            topic: args.topic.as_str().into(),
-            partition: found.partition,
-            position,
-            log_start: found.log_start,
-            high_watermark: found.high_watermark,
+    let mut beyond = Vec::new();
+    for found in topic.partitions.iter().filter(|found| asked(found.partition) && found.high_watermark < position) {
+        if args.on_lost_position.is_none() {
+            return Err(Error::OutOfRange {
+                topic: args.topic.as_str().into(),
+                partition: found.partition,
+                position,
+                log_start: found.log_start,
+                high_watermark: found.high_watermark,
+            }
+            .into());
         }
-        .into()),
-        None => Ok(()),
+        beyond.push((found.partition, found.log_start));
     }
+    Ok(beyond)
 }
 
 /// Prints records; gives the number of damaged ranges that were passed over.

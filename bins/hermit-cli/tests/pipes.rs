@@ -163,6 +163,10 @@ fn errors_take_one_line_and_say_what_to_do() {
 
     let bounded = broker.run(&["consume", "t", "--from", "99", "--until", "end"], b"");
     assert_eq!((bounded.status, bounded.stderr), (1, beyond.stderr));
+    for (policy, printed) in [("earliest", "1\n"), ("latest", "")] {
+        let bounded = ["consume", "t", "--from", "99", "--until", "end", "--on-lost-position", policy];
+        assert_eq!(broker.ok(&bounded, b""), printed, "{policy}");
+    }
 
     let unresolved = run(support::command("no-such-host.invalid:9092", &["topic", "list"]), b"");
     assert_eq!(unresolved.status, 1);
