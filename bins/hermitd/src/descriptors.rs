@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Standard streams, the runtime, the manifest, and what libraries open.
 const OTHERS: u64 = 64;
 /// Fewer files make every read an open.
-const FEWEST_FILES: usize = 16;
+pub(crate) const FEWEST_FILES: usize = 16;
 /// Fewer are no broker.
 const FEWEST_CONNECTIONS: usize = 4;
 

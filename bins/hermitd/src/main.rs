@@ -22,10 +22,23 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell when that fails.
-            drop(writeln!(std::io::stderr(), "hermitd: {error:#}"));
+            drop(writeln!(std::io::stderr(), "hermitd: {}", told(&error)));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, without those that the text before has already told.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// One line on standard output.
@@ -34,4 +47,16 @@ fn say(line: &str) -> anyhow::Result<()> {
     writeln!(out, "{line}")?;
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || anyhow::anyhow!("no such file");
+        assert_eq!(told(&cause().context("cannot create x: no such file")), "cannot create x: no such file");
+        assert_eq!(told(&cause().context("cannot create x")), "cannot create x: no such file");
+    }
 }

@@ -1,12 +1,13 @@
 //! Running the broker until a signal ends it.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::settings::Settings;
@@ -16,12 +17,16 @@ use crate::{descriptors, say};
 const BLOCKING_THREADS: usize = 8;
 /// Time that they have to end once the data directory is closed.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
+/// Within this time the same signal is the same wish: `timeout` sends it to the process and to its group.
+const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.log).context("the setting `log`")?;
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    logs.log_internal_errors(false).init();
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     let broker = Broker::open(config)?;
@@ -42,19 +47,21 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
 
 async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
     let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn({
         let broker = broker.clone();
         async move { broker.serve(listener).await }
     });
     tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
-    say(&format!("ready hermit={address}"))?;
-    signals.next().await;
+    if let Err(error) = say(&format!("ready hermit={address}")) {
+        tracing::warn!(%error, "standard output does not take the line that says ready");
+    }
+    let first = signals.next().await;
     tracing::info!("stopping; a second signal forces");
     tokio::select! {
         stopped = broker.shutdown() => stopped.context("the stop was not a clean one")?,
-        () = signals.next() => {
+        () = signals.forcing(first) => {
             tracing::warn!("forced: the next start will have to check what was not flushed");
             #[expect(clippy::exit, reason = "the operator said so")]
             std::process::exit(1);
@@ -63,16 +70,38 @@ async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
     serving.await.context("serving ended badly")
 }
 
+fn cannot_listen(listen: &str, error: std::io::Error) -> anyhow::Error {
+    let what_to_do = match error.kind() {
+        ErrorKind::AddrInUse => ", which another process has: stop that one, or choose another address or port with --listen",
+        ErrorKind::AddrNotAvailable => ", which is no address of this machine: choose another with --listen",
+        ErrorKind::PermissionDenied => ", which this user may not: choose a port from 1024 on with --listen",
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("cannot listen on {listen}{what_to_do}"))
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// The next signal, and when it came.
+    async fn next(&mut self) -> (SignalKind, Instant) {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        (kind, Instant::now())
+    }
+
+    /// Waits for a signal that is another wish than the first.
+    async fn forcing(&mut self, (first, came): (SignalKind, Instant)) {
+        loop {
+            let (kind, at) = self.next().await;
+            if kind != first || at.duration_since(came) > SAME_WISH {
+                return;
+            }
         }
     }
 }

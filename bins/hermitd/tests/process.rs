@@ -29,8 +29,12 @@ impl Daemon {
         Self::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    fn spawn(command: Command) -> Self {
+        Self::spawn_with(command, Stdio::null())
+    }
+
+    fn spawn_with(mut command: Command, stderr: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim_end().strip_prefix("ready hermit=").unwrap_or_else(|| panic!("not ready: {line:?}")).to_owned();
@@ -205,6 +209,108 @@ fn an_interrupt_stops_it_and_a_second_signal_forces() {
     }
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait(), Some(1));
+}
+
+#[test]
+fn a_standard_error_that_takes_nothing_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (closed, writer) = std::io::pipe().unwrap();
+    drop(closed);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (number, stderr) in [Stdio::from(full), Stdio::from(writer)].into_iter().enumerate() {
+        let mut command = hermitd();
+        command.arg("--data-dir").arg(dir.path()).args(["--listen", "127.0.0.1:0", "--log", "trace"]);
+        let daemon = Daemon::spawn_with(command, stderr);
+        assert_eq!(daemon.produce(b"served"), number as u64);
+        daemon.stop();
+        assert!(dir.path().join("clean").exists());
+    }
+}
+
+#[test]
+fn the_same_signal_at_once_is_one_and_later_it_forces() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |drain_ms: &str| {
+        let mut command = hermitd();
+        command.arg("--data-dir").arg(dir.path()).args(["--listen", "127.0.0.1:0", "--drain-timeout-ms", drain_ms]);
+        Daemon::spawn(command)
+    };
+    let hold = |daemon: &Daemon| {
+        let mut consumer = daemon.connect();
+        consumer.write_all(b"\x02\x01g\x01t\0\0\0\0").unwrap();
+        consumer.read_exact(&mut [0; 29]).unwrap();
+        consumer
+    };
+    let daemon = start("2000");
+    // Longer than what sockets buffer, for a consumer that does not read it: the drain lasts until its timeout.
+    daemon.produce(&vec![7; 45 << 20]);
+    let consumer = hold(&daemon);
+    daemon.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(50));
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(0));
+    drop(consumer);
+
+    let daemon = start("60000");
+    let _consumer = hold(&daemon);
+    daemon.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(800));
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(1));
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let message = refused(hermitd().arg("--data-dir").arg(dir.path()).args(["--log", "off", "--listen", &address]));
+    assert!(message.contains(&address) && message.contains("stop that one") && message.contains("--listen"), "{message}");
+}
+
+#[test]
+fn values_that_are_not_allowed_are_told_with_their_place_and_what_is() {
+    let flags = |flags: &[&str]| refused(hermitd().arg("--check").args(flags));
+    for (flag, value, least) in [
+        ("threads", "0", "1 and at most 1024"),
+        ("flush-threads", "1025", "1 and at most 1024"),
+        ("max-open-files", "0", "16"),
+        ("maintenance-interval-s", "0", "1"),
+        ("handshake-timeout-ms", "0", "100"),
+        ("frame-timeout-ms", "0", "100"),
+        ("write-timeout-ms", "0", "100"),
+        ("drain-timeout-ms", "0", "100"),
+    ] {
+        let message = flags(&[&format!("--{flag}"), value]);
+        let expected = format!("hermitd: `{}` is {value}: it must be at least {least}", flag.replace('-', "_"));
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    for bytes in ["4294967295", "900000000"] {
+        let message = flags(&["--max-frame-bytes", bytes]);
+        assert!(message.contains("`max_frame_bytes`") && !message.contains("max_request_bytes"), "{message}");
+    }
+    assert!(flags(&["--log", "inof"]).contains("off, error, warn, info, debug, trace"));
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("h.toml");
+    std::fs::write(&file, "# mine\nthreads = 0\n").unwrap();
+    let message = refused(hermitd().arg("--check").arg("--config").arg(&file));
+    assert!(message.contains("h.toml:2: `threads` is 0"), "{message}");
+    let message = refused(hermitd().arg("--check").env("HERMITD_THREADS", "0"));
+    assert!(message.contains("HERMITD_THREADS: `threads` is 0"), "{message}");
+    for (variable, value) in [("HERMITD_THREADS", "many"), ("HERMITD_DURABILITY", "disk")] {
+        let message = refused(hermitd().arg("--check").env(variable, value));
+        assert!(message.contains(variable) && message.contains(value) && !message.contains("'--threads"), "{message}");
+    }
+    let message = refused(hermitd().arg("--data-dir").arg("/proc/x"));
+    assert_eq!(message.matches("No such file").count(), 1, "{message}");
+}
+
+#[test]
+fn help_is_shown_whatever_the_environment_has() {
+    let output = hermitd().env("HERMITD_FOO", "1").arg("--help").output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("--data-dir"));
 }
 
 #[test]

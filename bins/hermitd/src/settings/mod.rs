@@ -1,6 +1,7 @@
 //! Settings: flags over environment over file over defaults. What is mis-spelt or not allowed refuses the start.
 
 mod file;
+mod log;
 #[cfg(test)]
 mod manual;
 mod names;
@@ -8,8 +9,9 @@ mod table;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
-use clap::Parser;
+use anyhow::{Context as _, anyhow, bail};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser};
 use hermit_broker::BrokerConfig;
 
 use table::Given;
@@ -51,21 +53,64 @@ pub(crate) enum Invocation {
 /// Reads flags, environment and file.
 pub(crate) fn from_process() -> anyhow::Result<Invocation> {
     let environment = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let parsed = Cli::try_parse();
+    if let Err(error) = &parsed
+        && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+    {
+        error.exit();
+    }
     if let Some(unknown) = names::unknown_variable(environment) {
         bail!("{unknown}");
     }
-    let cli = Cli::parse();
+    let cli = parsed.unwrap_or_else(|error| match bad_variable(&error) {
+        Some(message) => Cli::command().error(error.kind(), message).exit(),
+        None => error.exit(),
+    });
     let settings = resolve(&cli)?;
     Ok(if cli.check { Invocation::Check } else { Invocation::Run(Box::new(settings)) })
 }
 
 fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
-    let from_file = match &cli.config {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            file::parse(&path.display().to_string(), &text)?
-        }
-        None => Given::default(),
+    let Some(path) = &cli.config else {
+        return cli.given.clone().settle().map_err(|error| with_place(error, None));
     };
-    cli.given.or(&from_file).settle()
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let path = path.display().to_string();
+    let from_file = file::parse(&path, &text)?;
+    cli.given.or(&from_file).settle().map_err(|error| with_place(error, Some((&path, &text))))
+}
+
+/// The message for a value that is none and came from the environment; for one from a flag, clap's own is right.
+fn bad_variable(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = argument.split_whitespace().next()?;
+    let variable = names::variable(&flag.strip_prefix("--")?.replace('-', "_"));
+    if is_flag_given(flag) || std::env::var_os(&variable).is_none() {
+        return None;
+    }
+    let text = error.render().to_string().replace(&format!("'{argument}'"), &format!("the environment variable {variable}"));
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    Some(text.split("\n\n").next()?.trim_end().to_owned())
+}
+
+/// Puts in front of an error, which begins with the setting in backquotes, where its value comes from.
+fn with_place(error: anyhow::Error, file: Option<(&str, &str)>) -> anyhow::Error {
+    let message = format!("{error:#}");
+    let Some(setting) = message.strip_prefix('`').and_then(|rest| rest.split('`').next()) else { return error };
+    if is_flag_given(&format!("--{}", setting.replace('_', "-"))) {
+        return error;
+    }
+    let variable = names::variable(setting);
+    if std::env::var_os(&variable).is_some() {
+        return anyhow!("{variable}: {message}");
+    }
+    match file.and_then(|(path, text)| Some((path, file::line_of(setting, text)?))) {
+        Some((path, line)) => anyhow!("{path}:{line}: {message}"),
+        None => error,
+    }
+}
+
+fn is_flag_given(flag: &str) -> bool {
+    let arguments = std::env::args_os().filter_map(|argument| argument.into_string().ok());
+    arguments.into_iter().any(|argument| argument.split('=').next() == Some(flag))
 }

@@ -14,18 +14,30 @@ pub(super) fn known() -> Vec<String> {
     flags.filter(|name| *name != "config").map(|name| name.replace('-', "_")).collect()
 }
 
-/// The known name that differs least.
+/// The known name that differs least, if it is near enough to have been meant.
 pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
-    known.iter().map(String::as_str).min_by_key(|candidate| distance(name, candidate))
+    let letters = name.chars().count();
+    // Of a short name half the letters must be right.
+    let near = (letters / 3).max(2).min(letters / 2);
+    let distances = known.iter().map(|candidate| (distance(name, candidate), candidate.as_str()));
+    distances.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= near).map(|(_, nearest)| nearest)
+}
+
+/// The environment variable of a setting.
+pub(super) fn variable(setting: &str) -> String {
+    format!("{PREFIX}{}", setting.to_uppercase())
 }
 
 /// The message for the first environment variable that looks like a setting and is none.
 pub(super) fn unknown_variable(environment: impl Iterator<Item = String>) -> Option<String> {
-    let mut known: Vec<_> = known().iter().map(|name| format!("{PREFIX}{}", name.to_uppercase())).collect();
-    known.push(format!("{PREFIX}CONFIG"));
-    let unknown = environment.filter(|name| name.starts_with(PREFIX)).find(|name| !known.contains(name))?;
-    let meant = nearest(&unknown, &known).unwrap_or_default();
-    Some(format!("the environment variable {unknown} is no setting; did you mean {meant}?"))
+    let mut known: Vec<_> = known().iter().map(|name| name.to_uppercase()).collect();
+    known.push("CONFIG".to_owned());
+    let unknown = environment.filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned())).find(|name| !known.contains(name))?;
+    let hint = match nearest(&unknown, &known) {
+        Some(meant) => format!("did you mean {PREFIX}{meant}?"),
+        None => "`hermitd --help` lists them".to_owned(),
+    };
+    Some(format!("the environment variable {PREFIX}{unknown} is no setting; {hint}"))
 }
 
 /// Letters to be changed, put in or left out to make one of the other (Levenshtein).
@@ -66,5 +78,7 @@ mod tests {
         let message = unknown_variable(environment.into_iter()).unwrap();
         assert!(message.contains("HERMITD_DATADIR") && message.ends_with("HERMITD_DATA_DIR?"), "{message}");
         assert_eq!(unknown_variable(["HERMITD_CONFIG".to_owned()].into_iter()), None);
+        let message = unknown_variable(["HERMITD_FOO".to_owned()].into_iter()).unwrap();
+        assert!(message.contains("HERMITD_FOO") && !message.contains("did you mean"), "{message}");
     }
 }

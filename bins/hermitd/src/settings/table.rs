@@ -1,14 +1,16 @@
 //! The one table of settings: what each is called, what it means, and what it is when nobody says.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use hermit_broker::{BrokerConfig, Durability, TopicSettings};
+use hermit_broker::{BrokerConfig, Durability, Limits, TopicSettings};
 use serde::Deserialize;
 
 use super::Settings;
+use crate::descriptors;
 
 /// What an answered message survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -69,7 +71,7 @@ settings! {
     max_subscriptions: u32, "HERMITD_MAX_SUBSCRIPTIONS";
     /// Most partitions of one topic. Default: 1024.
     max_partitions: u32, "HERMITD_MAX_PARTITIONS";
-    /// Log files open at a time. Default: 2048. Connections need descriptors besides.
+    /// Log files open at a time. Default: 2048; at least 16. Connections need descriptors besides.
     max_open_files: usize, "HERMITD_MAX_OPEN_FILES";
     /// Milliseconds for the whole handshake of a connection. Default: 5000.
     handshake_timeout_ms: u64, "HERMITD_HANDSHAKE_TIMEOUT_MS";
@@ -85,17 +87,19 @@ settings! {
     disk_low_bytes: u64, "HERMITD_DISK_LOW_BYTES";
     /// Free bytes from which on they are taken again. Default: twice `disk_low_bytes`.
     disk_high_bytes: u64, "HERMITD_DISK_HIGH_BYTES";
-    /// Threads that serve connections. Default: 2.
+    /// Threads that serve connections. Default: 2; from 1 to 1024.
     threads: usize, "HERMITD_THREADS";
-    /// Threads that sync. Default: 2.
+    /// Threads that sync. Default: 2; from 1 to 1024.
     flush_threads: usize, "HERMITD_FLUSH_THREADS";
-    /// What is logged: a level, or rules as of the tracing crate. Default: `info`.
+    /// What is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`, and, behind commas, `target=level` for parts. Default: `info`.
     log: String, "HERMITD_LOG";
 }
 
 impl Given {
     /// Fills in the defaults, and checks the values against each other.
     pub(super) fn settle(self) -> anyhow::Result<Settings> {
+        self.check_ranges()?;
+        let threads = self.threads.unwrap_or(2);
         let mut broker = BrokerConfig::new(self.data_dir.unwrap_or_else(|| "./hermit-data".into()));
         let topics = TopicSettings::default();
         broker.topic_defaults = TopicSettings {
@@ -117,7 +121,7 @@ impl Given {
         if let Some(bytes) = self.max_frame_bytes {
             limits.max_frame_bytes = bytes;
             // A request must hold the largest frame, and the budget the largest request.
-            limits.max_request_bytes = limits.max_request_bytes.max(bytes.saturating_add(1 << 20));
+            limits.max_request_bytes = limits.max_request_bytes.max(bytes.saturating_add(REQUEST_ROOM));
         }
         set(&mut limits.max_record_count, self.max_record_count);
         set(&mut limits.max_connections, self.max_connections);
@@ -134,17 +138,61 @@ impl Given {
             limits.disk_high_bytes = low.saturating_mul(2);
         }
         set(&mut limits.disk_high_bytes, self.disk_high_bytes);
+        check_frame_fits(&broker.limits)?;
         broker.check()?;
-        let threads = self.threads.unwrap_or(2);
-        if threads == 0 || broker.flush_threads == 0 {
-            bail!("`threads` and `flush_threads` must be at least 1");
-        }
         let listen = self.listen.unwrap_or_else(|| "127.0.0.1:9092".into());
         check_address(&listen)?;
         let log = self.log.unwrap_or_else(|| "info".into());
-        tracing_subscriber::EnvFilter::try_new(&log).with_context(|| format!("`log` is `{log}`"))?;
+        super::log::check(&log)?;
         Ok(Settings { broker, listen, threads, log })
     }
+}
+
+impl Given {
+    /// Refuses values that would make the broker useless, or more than a machine has.
+    fn check_ranges(&self) -> anyhow::Result<()> {
+        let files = self.max_open_files.map(|files| files as u64);
+        within("threads", self.threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
+        within("flush_threads", self.flush_threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
+        within("max_open_files", files, descriptors::FEWEST_FILES as u64..=u64::from(u32::MAX))?;
+        within("maintenance_interval_s", self.maintenance_interval_s, 1..=YEAR_MS / 1000)?;
+        within("handshake_timeout_ms", self.handshake_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("frame_timeout_ms", self.frame_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("write_timeout_ms", self.write_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("drain_timeout_ms", self.drain_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("heartbeat_interval_ms", self.heartbeat_interval_ms, 0..=YEAR_MS)
+    }
+}
+
+/// What a request may be larger than the largest frame.
+const REQUEST_ROOM: u32 = 1 << 20;
+/// More threads are a slip of the keyboard.
+const MOST_THREADS: u64 = 1024;
+/// A shorter timeout cuts off clients that are merely far away.
+const SHORTEST_MS: u64 = 100;
+const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
+
+fn within(name: &str, value: Option<u64>, allowed: RangeInclusive<u64>) -> anyhow::Result<()> {
+    match value {
+        Some(value) if !allowed.contains(&value) => {
+            bail!("`{name}` is {value}: it must be at least {} and at most {}", allowed.start(), allowed.end())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a largest frame that cannot be received, in terms of settings: the largest request is none, and follows the frame.
+fn check_frame_fits(limits: &Limits) -> anyhow::Result<()> {
+    let frame = u64::from(limits.max_frame_bytes);
+    within("max_frame_bytes", Some(frame), 1024..=u64::from(u32::MAX - REQUEST_ROOM))?;
+    let least = u64::from(limits.max_request_bytes) + (64 << 10);
+    if limits.max_inflight_bytes < least {
+        let inflight = limits.max_inflight_bytes;
+        bail!(
+            "`max_inflight_bytes` is {inflight}: with `max_frame_bytes` of {frame} it must be at least {least}; raise it, or lower `max_frame_bytes`"
+        );
+    }
+    Ok(())
 }
 
 fn set<T>(place: &mut T, given: Option<T>) {
