@@ -103,6 +103,8 @@ fn hint(error: &Error, server: &str) -> Option<String> {
             "is hermitd running? Start it with `hermitd`, or name another address with --server or HERMIT_SERVER".to_owned()
         }
         Error::Protocol { .. } => format!("is {server} a HermitMQ broker, and of this version?"),
+        // Nobody but the broker can create these.
+        Error::UnknownTopic { topic } if topic.starts_with("__") => "see `hermit-cli topic list`".to_owned(),
         Error::UnknownTopic { topic } => {
             format!("create it with `hermit-cli topic create {topic}`, or see `hermit-cli topic list`")
         }

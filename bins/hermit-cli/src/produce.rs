@@ -12,6 +12,9 @@ use crate::args::{Output, ProduceArgs};
 use crate::key::KeyRule;
 use crate::lines::{self, Block};
 
+/// Records that wait to be sent may take so much, and more if the broker takes larger ones.
+const MIN_BUFFERED_BYTES: usize = 32 << 20;
+
 /// Sends every line, and waits until all are stored.
 pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> Result<()> {
     // The broker would refuse it too, but only with the first records.
@@ -29,13 +32,15 @@ pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> R
 }
 
 async fn send_all(client: &Client, args: &ProduceArgs, progress: &ProgressBar) -> Result<Sent> {
-    let producer = client.producer().codec(args.codec).acks(args.acks).build()?;
+    let max_line_bytes = client.broker().await?.limits.max_frame_bytes;
+    // Whatever the broker takes has to fit.
+    let max_buffered_bytes = (max_line_bytes as usize).clamp(MIN_BUFFERED_BYTES, u32::MAX as usize);
+    let producer = client.producer().codec(args.codec).acks(args.acks).max_buffered_bytes(max_buffered_bytes).build()?;
     let rule = match (&args.key_separator, args.key_column) {
         (Some(separator), _) => KeyRule::Separator(separator.clone().into_bytes()),
         (None, Some(column)) => KeyRule::Column(column),
         (None, None) => KeyRule::None,
     };
-    let max_line_bytes = client.broker().await?.limits.max_frame_bytes;
     let mut sent = Sent::default();
     let mut blocks = lines::read(args.files.clone(), max_line_bytes.into());
     while let Some(block) = blocks.recv().await {
@@ -101,15 +106,16 @@ fn progress(args: &ProduceArgs) -> ProgressBar {
     }
     let size = |file: &Path| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
     let total: Option<u64> = args.files.iter().map(|file| size(file)).sum();
-    let (bar, template) = match total.filter(|total| *total > 0) {
-        Some(total) => (ProgressBar::new(total), "{bar:40} {bytes}/{total_bytes}, {msg} records, {bytes_per_sec}, {eta} to go"),
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {msg} records, {bytes_per_sec}"),
+    let total = total.filter(|total| *total > 0);
+    let template = match total {
+        Some(_) => "{bar:40} {bytes}/{total_bytes}, {msg} records, {bytes_per_sec}, {eta} to go",
+        None => "{spinner} {bytes}, {msg} records, {bytes_per_sec}",
     };
-    // Before the first drawing: the style would show nothing where the number stands.
-    bar.set_message("0");
-    bar.set_draw_target(ProgressDrawTarget::stderr());
+    // Nothing is drawn before all is set: neither another style, nor one without its number.
+    let mut bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message("0");
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
+        bar = bar.with_style(style);
     }
+    bar.set_draw_target(ProgressDrawTarget::stderr());
     bar
 }

@@ -24,6 +24,20 @@ fn lines_come_out_as_they_went_in() {
 }
 
 #[test]
+fn the_longest_lines_that_the_broker_takes_pass_through_a_pipe() {
+    let broker = TestBroker::start();
+    let mut lines = vec![b'x'; 45 << 20];
+    lines.extend(b"\nshort\n");
+    broker.ok(&["produce", "t"], &lines);
+    assert!(broker.run(TO_END, b"").stdout == lines);
+
+    let endless = broker.run(&["produce", "t"], &vec![b'x'; 60 << 20]);
+    assert_eq!(endless.status, 1);
+    assert!(endless.stderr.starts_with("error: line 1 of standard input is too long: it has 5"), "{}", endless.stderr);
+    assert!(endless.stderr.ends_with(" bytes or more, and the broker takes 52428800 at most\n"), "{}", endless.stderr);
+}
+
+#[test]
 fn files_are_read_one_after_another_and_dash_is_standard_input() {
     let broker = TestBroker::start();
     let dir = tempfile::tempdir().unwrap();

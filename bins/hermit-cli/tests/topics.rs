@@ -65,6 +65,7 @@ fn what_cannot_be_done_is_told() {
     for (arguments, part) in [
         (&["topic", "create", "t"][..], "topic t exists; see it with"),
         (&["topic", "create", "u", "--retention-age", "0s"], "error: --retention-age: 0 would"),
+        (&["consume", "__zzz"], "there is no topic `__zzz`; see `hermit-cli topic list`"),
         (&["produce", "__zzz"], "choose another"),
         (&["produce", "__consumer_offsets"], "choose another"),
         (&["topic", "delete", "nowhere"], "there is no topic `nowhere`; see `hermit-cli topic list`"),
