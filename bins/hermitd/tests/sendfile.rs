@@ -14,7 +14,7 @@ async fn a_version_2_consumer_gets_the_log_by_sendfile_alone() {
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_hermitd")), dir.path());
-    let proof = prove(setup, Load { total_bytes: 128 << 20, payload_bytes: 1024 }).await.unwrap();
+    let proof = prove(setup, Load { total_bytes: 64 << 20, payload_bytes: 1024 }).await.unwrap();
     assert_eq!(proof.contradictions(), <[String; 0]>::default(), "{proof}");
-    assert!(proof.frame_bytes >= 128 << 20, "{proof}");
+    assert!(proof.frame_bytes >= 64 << 20, "{proof}");
 }

@@ -11,7 +11,10 @@ pub const CALLS: &str = "sendfile,read,readv,pread64,preadv,preadv2,mmap,splice,
     recvfrom,recvmsg,recvmmsg,write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,sendmmsg,\
     io_uring_setup,io_uring_enter,io_submit,process_vm_readv";
 
-/// One call that ended with success.
+/// Stands for a `preadv2` that was told not to wait, and would have had to: what it asked for was not in the page cache.
+pub const NOT_CACHED: &str = "not cached";
+
+/// One call that ended with success; or [`NOT_CACHED`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// Its name.
@@ -63,11 +66,15 @@ impl Reader {
 /// Reads `name(arguments) = result`. `None` within is a call that failed, or that moved nothing.
 fn parse(call: &str) -> Option<Option<Call>> {
     let (head, result) = call.rsplit_once(" = ")?;
+    let (name, arguments) = head.trim_end().strip_suffix(')')?.split_once('(')?;
+    if name == "preadv2" && result.starts_with("-1 EAGAIN") {
+        let from = descriptors(arguments).into_iter().next();
+        return Some(Some(Call { name: NOT_CACHED.into(), from, to: None, bytes: 0 }));
+    }
     // At its end the process's unfinished calls have no result.
     if result.starts_with('?') || result.starts_with("-1 ") {
         return Some(None);
     }
-    let (name, arguments) = head.trim_end().strip_suffix(')')?.split_once('(')?;
     let result = result.split(' ').next()?;
     let fds = descriptors(arguments);
     let at = |index: usize| fds.get(index).cloned();
@@ -222,6 +229,15 @@ mod tests {
             "1 +++ exited with 0 +++",
         ];
         assert_eq!(read(&lines), []);
+    }
+
+    #[test]
+    fn a_read_that_would_have_waited_for_the_disk_is_told_apart() {
+        let lines = [
+            "7 preadv2(6</d/0.wal>, [{iov_base=\"\", iov_len=1}], 1, 65536, RWF_NOWAIT) = -1 EAGAIN (Resource temporarily unavailable)",
+            "7 read(3<pipe:[1]>, 0x20000, 4096) = -1 EAGAIN (Resource temporarily unavailable)",
+        ];
+        assert_eq!(read(&lines), [call(NOT_CACHED, Some("/d/0.wal"), None, 0)]);
     }
 
     #[test]
