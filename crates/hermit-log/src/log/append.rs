@@ -177,10 +177,10 @@ impl Inner {
             }
             written += frame.size() as u64;
         }
-        let path = active.segment.wal.path();
+        let wal = &active.segment.wal;
         let file = match &active.file {
             Some(file) => file,
-            None => active.file.insert(active.segment.wal.get_pinned().map_err(|source| LogError::io("open", &path, source))?),
+            None => active.file.insert(wal.get_pinned().map_err(|source| LogError::io("open", &wal.path(), source))?),
         };
         let result = if has_duplicates {
             let new = frames.iter().filter(|frame| !frame.duplicate);
@@ -192,6 +192,7 @@ impl Inner {
         if let Err(WriteError { source, .. }) = result {
             // What was written of the batch must not stay behind: whole frames of it would be taken for appended ones later.
             let cut = file.set_len(position);
+            let path = wal.path();
             let error = LogError::io("write", &path, source);
             if let Err(source) = cut {
                 self.fail(state, LogError::io("cut back after a failed write", &path, source));
