@@ -11,8 +11,8 @@ use hermit_proto::session::{
     TopicConfig, TopicSelection, UnsubscribeRequest, WireError,
 };
 use hermit_proto::{
-    Codec, CorrelationId, FrameLimits, FrameSalt, FrameView, Header, LeaderEpoch, Offset, PartitionId, ProducedFrame,
-    ProducerStamp, Sequence, TopicId, magic,
+    Codec, CorrelationId, FrameLimits, FrameSalt, FrameView, Generation, Header, LeaderEpoch, MemberId, Offset, PartitionId,
+    ProducedFrame, ProducerStamp, Sequence, TopicId, magic,
 };
 use support::v2::Session;
 use support::{Server, config, within};
@@ -296,14 +296,15 @@ async fn positions_are_stored_or_refused_one_by_one_and_survive() {
         partition: PartitionId(partition),
         offset: Offset(offset),
         leader_epoch: LeaderEpoch(1),
+        generation: Generation(0),
     };
     let entries =
         vec![entry(topic, 0, 3), entry(topic, 0, u64::MAX), entry(topic, 1, 1), entry(topic, 7, 0), entry(TopicId(5), 0, 0)];
-    let response = session.call(&CommitRequest { group: "g".into(), entries }).await.unwrap();
+    let response = session.call(&CommitRequest { group: "g".into(), entries, member: MemberId::NONE }).await.unwrap();
     let statuses: Vec<_> = response.results.iter().map(|result| result.status).collect();
     let expected = [Status::Ok, Status::CommitBeyondEnd, Status::CommitBeyondEnd, Status::UnknownPartition, Status::UnknownTopic];
     assert_eq!(statuses, expected);
-    let error = session.call(&CommitRequest { group: "__g".into(), entries: vec![] }).await.unwrap_err();
+    let error = session.call(&CommitRequest { group: "__g".into(), entries: vec![], member: MemberId::NONE }).await.unwrap_err();
     assert_eq!((error.status, error.field.as_str()), (Status::InvalidName, "group"));
     server.stop().await;
 

@@ -52,6 +52,33 @@ number! {
     Sequence(i32)
 }
 
+number! {
+    /// Counts the divisions of a consumer group's partitions. It only rises.
+    Generation(u64)
+}
+
+/// A member of a consumer group: random, chosen by the member, never used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(pub u128);
+
+impl MemberId {
+    /// Stands for "nobody".
+    pub const NONE: Self = Self(0);
+
+    /// Whether this is a member at all.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl fmt::Display for MemberId {
+    /// 32 lower-case hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl Offset {
     /// The first offset of every partition.
     pub const ZERO: Self = Self(0);

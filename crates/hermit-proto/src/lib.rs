@@ -20,7 +20,10 @@ pub use frame::{
     PREFIX_SIZE, ProducedFrame, ProducerStamp,
 };
 pub use header::{HEADER_SIZE, Header, magic};
-pub use ids::{CorrelationId, LeaderEpoch, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicId};
+pub use ids::{
+    CorrelationId, Generation, LeaderEpoch, MemberId, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence,
+    TopicId,
+};
 pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};
 pub use partitioner::{murmur2, partition_for_key};
 pub use unit::Unit;

@@ -66,6 +66,7 @@ fn partition() -> impl Strategy<Value = PartitionMetadata> {
             leader_epoch: LeaderEpoch(epoch),
             log_start: Offset(start),
             high_watermark: Offset(high),
+            log_bytes: start,
         }
     })
 }
@@ -110,12 +111,12 @@ proptest! {
         let (mut commits, mut results, mut asked, mut positions) = (vec![], vec![], vec![], vec![]);
         for (topic, partition, offset, epoch, status, known) in entries {
             let (partition, offset, leader_epoch) = (PartitionId(partition), Offset(offset), LeaderEpoch(epoch));
-            commits.push(CommitEntry { topic, partition, offset, leader_epoch });
+            commits.push(CommitEntry { topic, partition, offset, leader_epoch, generation: Generation(offset.0) });
             results.push(CommitResult { topic, partition, status });
             asked.push((topic, partition));
             positions.push(CommittedOffset { topic, partition, status, offset: known.then_some(offset), leader_epoch });
         }
-        request_survives(&CommitRequest { group: group.clone(), entries: commits }, id);
+        request_survives(&CommitRequest { group: group.clone(), entries: commits, member: MemberId(7) }, id);
         response_survives(&CommitResponse { results }, id);
         request_survives(&FetchCommittedRequest { group, partitions: asked }, id);
         response_survives(&FetchCommittedResponse { positions }, id);

@@ -1,7 +1,7 @@
 //! Committing: what the application has processed.
 
-use hermit_proto::PartitionId;
 use hermit_proto::session::{CommitEntry, CommitRequest, Operation, WireError};
+use hermit_proto::{Generation, MemberId, PartitionId};
 
 use super::{Consumer, Position, Record};
 use crate::admin::Committed;
@@ -37,7 +37,7 @@ impl Consumer {
         if entries.is_empty() {
             return Ok(());
         }
-        let request = CommitRequest { group, entries };
+        let request = CommitRequest { group, entries, member: MemberId::NONE };
         let answer = self.link.call(&request, Retry::Always).await?;
         let matches = answer.results.len() == request.entries.len()
             && answer
@@ -64,7 +64,13 @@ impl Consumer {
         let slot = self.slot_of(&position.topic, position.partition)?;
         let found = self.assignments.get(slot.0);
         let topic = found.map(|assignment| assignment.topic_id).unwrap_or_default();
-        Ok(CommitEntry { topic, partition: position.partition, offset: position.offset, leader_epoch: position.leader_epoch })
+        Ok(CommitEntry {
+            topic,
+            partition: position.partition,
+            offset: position.offset,
+            leader_epoch: position.leader_epoch,
+            generation: Generation(0),
+        })
     }
 
     /// What the group has committed for an assigned partition.

@@ -86,6 +86,7 @@ pub fn topic(name: &str, partitions: u32, compaction: bool) -> TopicMetadata {
             leader_epoch: LeaderEpoch(0),
             log_start: Offset(0),
             high_watermark: Offset(0),
+            log_bytes: 0,
         })
         .collect();
     let config = TopicConfig { compaction: Some(compaction), ..TopicConfig::default() };

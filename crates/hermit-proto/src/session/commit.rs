@@ -4,7 +4,7 @@ use super::body::{BodyError, BodyReader, BodyWriter};
 use super::message::{Message, Request, Response};
 use super::operation::Operation;
 use super::status::Status;
-use crate::ids::{LeaderEpoch, Offset, PartitionId, TopicId};
+use crate::ids::{Generation, LeaderEpoch, MemberId, Offset, PartitionId, TopicId};
 
 /// A position to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct CommitEntry {
     pub offset: Offset,
     /// The leader epoch of the last record read; [`LeaderEpoch::UNKNOWN`] where there is none.
     pub leader_epoch: LeaderEpoch,
+    /// Since when the partition is the member's, as its assignment said; 0 without a member.
+    pub generation: Generation,
 }
 
 /// Stores positions.
@@ -26,6 +28,8 @@ pub struct CommitRequest {
     pub group: String,
     /// The positions; each is stored or refused by itself.
     pub entries: Vec<CommitEntry>,
+    /// Who commits; [`MemberId::NONE`] where nobody is in the group.
+    pub member: MemberId,
 }
 
 impl Message for CommitRequest {
@@ -38,7 +42,9 @@ impl Message for CommitRequest {
             body.u32(entry.partition.0);
             body.u64(entry.offset.0);
             body.u32(entry.leader_epoch.0);
+            body.u64(entry.generation.0);
         });
+        body.u128(self.member.0);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
@@ -49,9 +55,11 @@ impl Message for CommitRequest {
                 partition: PartitionId(item.u32("partition")?),
                 offset: Offset(item.u64("offset")?),
                 leader_epoch: LeaderEpoch(item.u32("leader_epoch")?),
+                generation: Generation(if item.rest().is_empty() { 0 } else { item.u64("generation")? }),
             })
         })?;
-        Ok(Self { group, entries })
+        let member = if body.rest().is_empty() { MemberId::NONE } else { MemberId(body.u128("member")?) };
+        Ok(Self { group, entries, member })
     }
 }
 

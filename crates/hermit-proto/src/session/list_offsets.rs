@@ -15,6 +15,8 @@ pub enum OffsetQuery {
     /// The first record appended at or after this time, in ns since the Unix epoch by the broker's clock;
     /// the high watermark if there is none yet. Tag 2.
     AtOrAfter(u64),
+    /// So many offsets before the high watermark, or the log start if that is later. Tag 3.
+    Last(u64),
 }
 
 /// Asks about one partition.
@@ -31,29 +33,30 @@ pub struct ListOffsetsRequest {
 impl Message for ListOffsetsRequest {
     const OPERATION: Operation = Operation::ListOffsets;
 
-    // "The time is always there, and 0 where the query has none."
     fn write(&self, body: &mut BodyWriter<'_>) {
         body.u128(self.topic.0);
         body.u32(self.partition.0);
-        let (tag, time) = match self.query {
+        let (tag, value) = match self.query {
             OffsetQuery::Earliest => (0, 0),
             OffsetQuery::Latest => (1, 0),
             OffsetQuery::AtOrAfter(time) => (2, time),
+            OffsetQuery::Last(count) => (3, count),
         };
         body.u8(tag);
-        body.u64(time);
+        body.u64(value);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         let topic = TopicId(body.u128("topic")?);
         let partition = PartitionId(body.u32("partition")?);
         let tag = body.u8("query")?;
-        let time = body.u64("time")?;
+        let value = body.u64("value")?;
         let query = match tag {
             0 => OffsetQuery::Earliest,
             1 => OffsetQuery::Latest,
-            2 => OffsetQuery::AtOrAfter(time),
-            other => return Err(BodyError::BadValue { field: "query", value: other.into(), allowed: "0, 1 or 2" }),
+            2 => OffsetQuery::AtOrAfter(value),
+            3 => OffsetQuery::Last(value),
+            other => return Err(BodyError::BadValue { field: "query", value: other.into(), allowed: "0, 1, 2 or 3" }),
         };
         Ok(Self { topic, partition, query })
     }

@@ -73,6 +73,8 @@ pub struct PartitionMetadata {
     pub log_start: Offset,
     /// End of what consumers see (exclusive).
     pub high_watermark: Offset,
+    /// Bytes of its log.
+    pub log_bytes: u64,
 }
 
 /// What is known of a topic.
@@ -122,6 +124,7 @@ impl Message for MetadataResponse {
                 body.u32(partition.leader_epoch.0);
                 body.u64(partition.log_start.0);
                 body.u64(partition.high_watermark.0);
+                body.u64(partition.log_bytes);
             });
         });
         body.list("missing", &self.missing, |body, missing| {
@@ -158,6 +161,7 @@ fn read_partition(item: &mut BodyReader<'_>) -> Result<PartitionMetadata, BodyEr
         leader_epoch: LeaderEpoch(item.u32("leader_epoch")?),
         log_start: Offset(item.u64("log_start")?),
         high_watermark: Offset(item.u64("high_watermark")?),
+        log_bytes: if item.rest().is_empty() { 0 } else { item.u64("log_bytes")? },
     })
 }
 

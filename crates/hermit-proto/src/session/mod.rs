@@ -17,13 +17,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod alter;
 mod body;
+mod broker;
 mod commit;
 mod delivery;
 mod error;
+mod groups;
 mod hello;
 mod list_offsets;
 mod liveness;
+mod membership;
 mod message;
 mod metadata;
 mod operation;
@@ -34,15 +38,25 @@ mod subscribe;
 mod topic_config;
 mod topics;
 
+pub use alter::{AddPartitionsRequest, AddPartitionsResponse, AlterTopicRequest, AlterTopicResponse, TrimRequest, TrimResponse};
 pub use body::{BodyError, BodyReader, BodyWriter, EncodeError};
+pub use broker::{BrokerSetting, DescribeBrokerRequest, DescribeBrokerResponse};
 pub use commit::{
     CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse,
 };
 pub use delivery::{DeliveryError, DeliveryHead};
 pub use error::WireError;
+pub use groups::{
+    DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, DescribeGroupResponse, GroupMember, GroupPartition, GroupState,
+    ListGroupsRequest, ListGroupsResponse, ListedGroup,
+};
 pub use hello::{FEATURES, HelloRequest, HelloResponse, SESSION_VERSION, SessionLimits};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse, OffsetQuery};
 pub use liveness::{GoodbyeRequest, GoodbyeResponse, HeartbeatRequest, HeartbeatResponse};
+pub use membership::{
+    AssignedPartition, AssignedTopic, Assignment, AssignmentStrategy, GroupHeartbeatRequest, GroupHeartbeatResponse,
+    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
+};
 pub use message::{Message, Request, Response, ResponseError};
 pub use metadata::{MetadataRequest, MetadataResponse, MissingTopic, PartitionMetadata, TopicMetadata, TopicSelection};
 pub use operation::Operation;

@@ -8,7 +8,7 @@ macro_rules! operations {
         ///
         /// Append-only: a number is never used again. The gaps are room for relatives: 4–15 the session itself
         /// (authentication in several steps), 20–31 topics, 33–47 reading about partitions, 50–63 producing,
-        /// 67–79 subscriptions, 82–95 consumer groups, 96 and up whatever comes later. 0 is no operation.
+        /// 67–79 subscriptions, 80–95 consumer groups, 96–111 the broker, 112 and up whatever comes later. 0 is no operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Operation {
@@ -62,8 +62,14 @@ operations! {
     DeleteTopic = 18,
     /// Names of topics, page by page.
     ListTopics = 19,
+    /// Changes a topic's settings.
+    AlterTopic = 20,
+    /// Adds partitions to a topic.
+    AddPartitions = 21,
     /// Where a partition begins and ends, and the offset for a time.
     ListOffsets = 32,
+    /// Deletes the oldest records of a partition.
+    Trim = 33,
     /// Gives an idempotent producer its id and epoch.
     InitProducerId = 48,
     /// Appends frames to one partition.
@@ -78,6 +84,20 @@ operations! {
     Commit = 80,
     /// Reads the stored positions of a consumer group.
     FetchCommitted = 81,
+    /// Makes a consumer a member of a group, which then gets partitions.
+    JoinGroup = 82,
+    /// Keeps a member alive, tells what it holds, and asks what it may hold.
+    GroupHeartbeat = 83,
+    /// Takes a member out of its group.
+    LeaveGroup = 84,
+    /// Names of groups, page by page.
+    ListGroups = 85,
+    /// A group's members, positions and lag.
+    DescribeGroup = 86,
+    /// Deletes the positions of a group that nobody is in.
+    DeleteGroup = 87,
+    /// What the broker is, and how it fares.
+    DescribeBroker = 96,
 }
 
 impl fmt::Display for Operation {

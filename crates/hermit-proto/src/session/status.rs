@@ -80,6 +80,8 @@ statuses! {
     InvalidConfig = 20,
     /// The topic belongs to the broker; clients do not write it.
     InternalTopic = 21,
+    /// A pattern for names of topics is no regular expression, or too large a one.
+    InvalidPattern = 22,
     /// Larger than a limit. Details: limit, size.
     TooLarge = 32,
     /// More records in a frame than the limit. Details: limit, count.
@@ -92,6 +94,8 @@ statuses! {
     RecordSetNotAllowed = 36,
     /// A frame uses a bit or codec that the broker does not know, or is none that clients may send.
     UnsupportedFrame = 37,
+    /// A rule that the broker's operator added refuses the records.
+    Rejected = 38,
     /// The offset lies outside the partition. Details: log start, high watermark.
     OffsetOutOfRange = 48,
     /// The position's leader epoch ended before the position. Details: the offset at which that epoch ended.
@@ -110,6 +114,17 @@ statuses! {
     CommitBeyondEnd = 80,
     /// No subscription has that id, or one already has.
     BadSubscription = 81,
+    /// The group has neither members nor positions.
+    UnknownGroup = 82,
+    /// The member is not in the group, or not any more: it was silent for too long, did not give up what it was asked to, or the broker
+    /// was restarted. It joins again, under another id.
+    UnknownMember = 83,
+    /// The partition is not the member's, or not since the generation that it tells.
+    StaleGeneration = 84,
+    /// The group has members: only they commit, and it is not deleted.
+    GroupActive = 85,
+    /// The group's members divide partitions in another way.
+    InconsistentStrategy = 86,
     /// A fault in the broker; its log says more.
     Internal = 999,
     /// The disk is full.
@@ -126,6 +141,8 @@ statuses! {
     TooManySubscriptions = 1005,
     /// The limit on producer ids is reached. Details: limit.
     TooManyProducers = 1006,
+    /// The limit on members of a group, or on groups with members, is reached. Details: limit.
+    TooManyMembers = 1007,
 }
 
 impl Status {

@@ -98,6 +98,7 @@ fn session_and_topics() -> Vec<Sample> {
                         leader_epoch: LeaderEpoch(2),
                         log_start: Offset(0),
                         high_watermark: Offset(42),
+                        log_bytes: 4096,
                     }],
                 }],
                 missing: vec![MissingTopic { name: "odrers".into(), topic: TopicId(0), status: Status::UnknownTopic }],
@@ -195,7 +196,14 @@ fn data_and_groups() -> Vec<Sample> {
             13,
             CommitRequest {
                 group: "billing".into(),
-                entries: vec![CommitEntry { topic: TOPIC, partition: PARTITION, offset: Offset(42), leader_epoch: LeaderEpoch(2) }],
+                entries: vec![CommitEntry {
+                    topic: TOPIC,
+                    partition: PARTITION,
+                    offset: Offset(42),
+                    leader_epoch: LeaderEpoch(2),
+                    generation: Generation(7),
+                }],
+                member: MemberId(0xabc),
             },
         ),
         response(

@@ -187,6 +187,7 @@ fn describe_partition(partition: &Partition) -> PartitionMetadata {
         leader_epoch: log.map_or(LeaderEpoch::UNKNOWN, hermit_log::Log::leader_epoch),
         log_start: bounds.log_start,
         high_watermark: bounds.high_watermark,
+        log_bytes: partition.log().map_or(0, hermit_log::Log::size_bytes),
     }
 }
 
@@ -211,6 +212,7 @@ fn list_offsets(partition: &Partition, query: OffsetQuery) -> Result<ListOffsets
         OffsetQuery::Earliest => bounds.log_start,
         OffsetQuery::Latest => bounds.high_watermark,
         OffsetQuery::AtOrAfter(time) => log.find_time(time)?,
+        OffsetQuery::Last(count) => Offset(bounds.high_watermark.0.saturating_sub(count)).max(bounds.log_start),
     };
     Ok(ListOffsetsResponse {
         offset,
