@@ -31,6 +31,12 @@ pub enum LogError {
         /// The failure.
         source: Arc<Self>,
     },
+    /// A log is there already, and is not to be begun anew.
+    #[error("{} holds a log already; choose an empty directory", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The log was closed or deleted.
     #[error("the log is closed")]
     Closed,

@@ -70,6 +70,13 @@ impl Fenced {
             .find(|range| range.segment == segment && (range.next_position > position || range.position >= position))
     }
 
+    /// The range that is missing at the end of a segment of that size.
+    pub(crate) fn missing_behind(&self, segment: Offset, len_bytes: u64) -> Option<FencedRange> {
+        let is_missing =
+            |range: &FencedRange| (range.segment, range.position, range.next_position) == (segment, len_bytes, len_bytes);
+        self.0.iter().copied().find(is_missing)
+    }
+
     pub(crate) fn any_in(&self, segment: Offset) -> bool {
         self.0.iter().any(|range| range.segment == segment)
     }

@@ -8,6 +8,7 @@
 //! | the ranges for `sendfile` | `log/range.rs` |
 //! | finding an offset, a time, an epoch | `log/find.rs`, `index.rs` |
 //! | damage that reading meets | `log/fence.rs`, `fenced.rs` |
+//! | a first offset other than 0, offsets left out | `log/gap.rs` |
 //! | what happens at start | `recovery.rs` |
 //! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
 //! | idempotent producers | `producers.rs` |

@@ -6,6 +6,7 @@ mod cursor;
 mod fence;
 mod find;
 mod flush;
+mod gap;
 mod open;
 mod producers;
 mod range;
@@ -129,12 +130,14 @@ struct Inner {
     identity: LogIdentity,
     segment_env: SegmentEnv,
     listener: Arc<dyn LogListener>,
-    /// Taken in this order: `maintaining`, `flushing`, `state`, `view`.
+    /// Taken in this order: `maintaining`, `flushing`, `state`, `fencing`, `view`.
     flushing: Mutex<Flushing>,
     /// Held by whoever replaces or removes segments.
     maintaining: Mutex<Maintaining>,
     state: Mutex<State>,
     flushed: Condvar,
+    /// Held while the fenced ranges are stored, so that an older state of them does not replace a newer one.
+    fencing: Mutex<()>,
     view: RwLock<View>,
     /// Whether the flusher has this log in its queue.
     queued: AtomicBool,

@@ -89,7 +89,7 @@ fn log_to_wire(error: &LogError, message: &str) -> WireError {
             ProducerError::Fenced { .. } => wire(Status::FencedProducer).field("producer_epoch"),
         },
         // A failed read or write of this one call; what makes the log read-only says so at the next.
-        LogError::Io { .. } => wire(Status::Internal),
+        LogError::Io { .. } | LogError::InUse { .. } => wire(Status::Internal),
         #[expect(unreachable_patterns, reason = "the log's errors may grow")]
         _ => wire(Status::Internal),
     }

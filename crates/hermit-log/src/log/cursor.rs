@@ -169,15 +169,16 @@ impl Cursor {
         position: u64,
         end: End,
     ) -> io::Result<Option<Offset>> {
+        // First: what is missing at the end of a segment lies before that end.
+        let fenced = self.log.inner.view.read().fenced.next_in(segment.base, position).filter(|range| range.position == position);
+        if let Some(range) = fenced {
+            return Ok(Some(range.from));
+        }
         if segment.base == end.segment && position == end.position {
             return Ok(Some(end.offset));
         }
         if let Some(sealed) = segment.sealed().filter(|sealed| sealed.len_bytes == position) {
             return Ok(Some(sealed.end));
-        }
-        let fenced = self.log.inner.view.read().fenced.next_in(segment.base, position).filter(|range| range.position == position);
-        if let Some(range) = fenced {
-            return Ok(Some(range.from));
         }
         Ok(reader.prefix(position, &segment.salt)?.map(|prefix| prefix.offset()))
     }

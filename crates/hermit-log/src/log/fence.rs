@@ -69,12 +69,15 @@ impl Inner {
         if !fenced.add(range) {
             return;
         }
-        view.fenced = Arc::new(fenced.clone());
+        view.fenced = Arc::new(fenced);
         drop(view);
         tracing::error!(
             dir = %self.dir.display(), from = %range.from, next = %range.next,
             "the log is damaged; what follows can be read, and the log inspected and repaired offline"
         );
+        let _fencing = self.fencing.lock();
+        // As they are now: another may have added its own meanwhile.
+        let fenced = Arc::clone(&self.view.read().fenced);
         if let Err(error) = fenced.write(&*self.env.disk, &self.dir) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot store the damaged ranges; they will be found again");
         }

@@ -147,6 +147,7 @@ impl Log {
             maintaining: Mutex::default(),
             state: Mutex::new(state),
             flushed: Condvar::new(),
+            fencing: Mutex::default(),
             view: RwLock::new(view),
             queued: false.into(),
             queued_later: false.into(),
@@ -200,7 +201,7 @@ impl Inner {
 }
 
 /// Creates the directory and makes its name durable, so that what is acknowledged in it is not lost with it.
-fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+pub(super) fn create_dir(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
     let exists = |dir: &Path| disk.exists(dir).map_err(|source| LogError::io("look for", dir, source));
     let sync_parent = |dir: &Path| {
         let Some(parent) = dir.parent() else { return Ok(()) };

@@ -53,7 +53,9 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     // Compaction settles the checkpoint before it removes a segment. Without one, nothing tells what was lost from what was compacted away.
     let checkpointed = facts.checkpoint.filter(|_| !clean).map(|checkpoint| checkpoint.offset);
     let compacted_end = checkpointed.unwrap_or(Offset(u64::MAX));
-    let mut damages = place_damages(opening, &mut parts, first_unflushed, floor, compacted_end, is_end_known);
+    let expected =
+        Expected { first_unflushed, fenced: &facts.fenced, log_start: facts.start.unwrap_or(Offset::ZERO), floor, compacted_end };
+    let mut damages = place_damages(opening, &mut parts, &expected, is_end_known);
     damages.splice(0..0, missing_head(opening, &facts, &report));
     let (settled, mut open): (Vec<_>, Vec<_>) =
         damages.into_iter().partition(|placed| placed.segment < first_unflushed && placed.damage.from < floor);
@@ -75,7 +77,8 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
         }
     }
     let lost_from = facts.start.unwrap_or(Offset::ZERO);
-    if parts.is_empty() && lost_from < floor {
+    let is_start_known = !report.damaged_state.iter().any(|name| name == names::START);
+    if parts.is_empty() && is_start_known && lost_from < floor {
         // No segment is there to keep the range.
         report.fenced.push(FencedRange { segment: lost_from, position: 0, next_position: 0, from: lost_from, next: floor });
     }
@@ -136,8 +139,9 @@ fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport)
     let first_unflushed = first_unflushed(opening, facts);
     let mut parts = Vec::with_capacity(facts.segments.len());
     for (i, segment) in facts.segments.iter().enumerate() {
-        // An empty file does not end the one before it: see `drop_left_over`.
-        let next_base = facts.segments.iter().skip(i + 1).find(|next| next.wal_bytes > 0).map(|next| next.base);
+        // An empty file does not end the one before it, see `drop_left_over`, unless a range that is lost is kept with it.
+        let counts = |next: &&facts::SegmentFacts| next.wal_bytes > 0 || facts.fenced.any_in(next.base);
+        let next_base = facts.segments.iter().skip(i + 1).find(counts).map(|next| next.base);
         if i < first_unflushed
             && let Some(part) = trust_part(opening, segment, next_base)
         {
@@ -172,15 +176,23 @@ fn drop_left_over(opening: &Opening<'_>, facts: &mut Facts, parts: &mut Vec<Part
     }
 }
 
-/// All damage in log order, with missing bytes as damage of no size.
+/// What is known of the log beside its segments.
+struct Expected<'a> {
+    first_unflushed: usize,
+    fenced: &'a Fenced,
+    log_start: Offset,
+    floor: Offset,
+    compacted_end: Offset,
+}
+
+/// All damage in log order, with missing bytes as damage of no size. What is missing before the log start was removed.
 fn place_damages(
     opening: &Opening<'_>,
     parts: &mut [Part],
-    first_unflushed: usize,
-    floor: Offset,
-    compacted_end: Offset,
+    expected: &Expected<'_>,
     is_end_known: impl Fn(&Part, &Damage) -> bool,
 ) -> Vec<Placed> {
+    let Expected { first_unflushed, fenced, log_start, floor, compacted_end } = *expected;
     let mut placed = Vec::new();
     let mut log_position = 0;
     let next_bases: Vec<_> = parts.iter().skip(1).map(|part| Some(part.base)).chain([None]).collect();
@@ -200,13 +212,18 @@ fn place_damages(
                 };
                 damage.next = Some(goes_on_at.max(Offset(damage.from.0.saturating_add(records))));
             }
-        } else if part.end < goes_on_at && !next_base.is_some_and(|next| opening.compacted && next <= compacted_end) {
-            part.damages.push(Damage {
-                position: part.len_bytes,
-                next_position: part.len_bytes,
-                from: if opening.compacted && next_base.is_some() { part.end.max(compacted_end) } else { part.end },
-                next: Some(goes_on_at),
-            });
+        } else {
+            let may_lack = next_base.is_some_and(|next| opening.compacted && next <= compacted_end);
+            let known = fenced.missing_behind(part.base, part.len_bytes).filter(|range| part.end < range.next);
+            let lacks = |from, next| Damage { position: part.len_bytes, next_position: part.len_bytes, from, next: Some(next) };
+            if let Some(known) = known {
+                part.damages.push(lacks(known.from, known.next));
+                part.end = known.next;
+            }
+            if part.end < goes_on_at && log_start < goes_on_at && !may_lack {
+                let from = if opening.compacted && next_base.is_some() { part.end.max(compacted_end) } else { part.end };
+                part.damages.push(lacks(from, goes_on_at));
+            }
         }
         if let Some(next) = part.damages.last().and_then(|damage| damage.next).filter(|next| *next >= goes_on_at) {
             part.end = next;
@@ -371,8 +388,10 @@ fn finish(
             // An empty file at the log end is taken by the next append.
             continue;
         }
+        // A segment ends with what is missing behind it.
         if i + 1 == count
             && last_end == Some(log_end)
+            && fenced.missing_behind(part.base, part.len_bytes).is_none()
             && let Some(segment) = part.resume(opening)?
         {
             continues = true;

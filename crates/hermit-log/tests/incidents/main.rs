@@ -4,4 +4,5 @@
 mod compaction;
 mod damage;
 mod flushing;
+mod gaps;
 mod rig;

@@ -103,6 +103,8 @@ pub(crate) struct Rig {
     pub(crate) acked_start: Option<u64>,
     /// The log start that some attempt, failed or not, would have led to.
     pub(crate) attempted_start: u64,
+    /// The furthest offset that some attempt, failed or not, was to go on at.
+    skipped_to: u64,
     /// The idempotent producer has lost its connection, and sends again what was not answered before it goes on.
     pub(crate) retries: bool,
     /// Tells all frames ever made apart.
@@ -155,8 +157,14 @@ pub(crate) fn check_lookups(log: &Log, found: &Found, rng: &mut Rng) -> Result<(
         let frame = &found.frames[rng.below(found.frames.len())];
         let offset = frame.offset.max(found.start) + rng.below(2) as u64;
         let expected = found.frames.iter().find(|frame| frame.next() > offset).map(|frame| frame.offset);
-        let first = log.cursor(Offset(offset))?.next(1)?.map(|range| range.first_offset().0);
-        assert_eq!(first, expected, "the frame that has offset {offset}");
+        let first = log.cursor(Offset(offset)).and_then(|mut cursor| cursor.next(1));
+        match found.corrupt.iter().find(|(from, next)| (*from..*next).contains(&offset)) {
+            Some(gap) => {
+                let told = matches!(first, Err(LogError::Corrupt { from, next }) if (from.0, next.0) == (offset, gap.1));
+                assert!(told, "{offset} is left out with {gap:?}, and the answer is {first:?}");
+            }
+            None => assert_eq!(first?.map(|range| range.first_offset().0), expected, "the frame that has offset {offset}"),
+        }
 
         let time = frame.append_time + rng.below(2) as u64;
         // Where the frames at the start are gone, the start is as good as the offset of the first that is there.
@@ -216,6 +224,7 @@ impl Rig {
             down: false,
             acked_start: None,
             attempted_start: 0,
+            skipped_to: 0,
             retries: false,
             serial: 0,
         })
@@ -233,6 +242,7 @@ impl Rig {
             down: false,
             acked_start: self.acked_start,
             attempted_start: self.attempted_start,
+            skipped_to: self.skipped_to,
             retries: true,
             serial: self.serial + 1_000_000,
         }
@@ -246,7 +256,7 @@ impl Rig {
     }
 
     pub(crate) fn step(&mut self) -> Result<(), Stop> {
-        match self.rng.below(20) {
+        match self.rng.below(21) {
             0..=8 => self.append()?,
             9..=12 => self.flush()?,
             13 => self.trim()?,
@@ -255,6 +265,7 @@ impl Rig {
             16 => self.clock.advance(Duration::from_secs(self.rng.below(12) as u64)),
             17 => self.read()?,
             18 => self.restart_clean()?,
+            19 => self.skip()?,
             _ => self.restart_killed()?,
         }
         self.model.promise(self.disk.mutations());
@@ -416,9 +427,26 @@ impl Rig {
         Ok(())
     }
 
+    /// Leaves out some offsets. A log without any segment has its start moved.
+    fn skip(&mut self) -> Result<(), Stop> {
+        let before = self.log.bounds();
+        let to = before.log_end.0 + 1 + self.rng.below(9) as u64;
+        self.model.gaps.push((before.log_end.0, to));
+        self.skipped_to = self.skipped_to.max(to);
+        if self.log.segment_count() == 0 {
+            self.attempted_start = self.attempted_start.max(to);
+        }
+        self.log.skip_to(Offset(to))?;
+        let bounds = self.log.bounds();
+        assert_eq!([bounds.log_end.0, bounds.flushed_end.0, bounds.high_watermark.0], [to; 3]);
+        self.note_flushed();
+        self.note_start(before);
+        Ok(())
+    }
+
     /// The end of everything that was ever handed to the log.
     pub(crate) fn sent_end(&self) -> u64 {
-        self.model.sent.values().flatten().map(|frame| frame.next()).max().unwrap_or(0)
+        self.model.sent.values().flatten().map(|frame| frame.next()).max().unwrap_or(0).max(self.skipped_to)
     }
 
     /// Reads all there is, and checks it against the model.
@@ -427,6 +455,9 @@ impl Rig {
         let found = read_all(&self.log, step_bytes)?;
         let now = self.model.now;
         let after = Promise { start: found.start, ..now };
+        for gap in self.model.gaps.iter().filter(|gap| gap.1 <= now.end && gap.1 > found.start && found.start <= gap.0) {
+            assert!(found.corrupt.contains(gap), "{gap:?} was left out, and nobody is told: {found:?}");
+        }
         self.model.check(&found, now, after, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
         check_lookups(&self.log, &found, &mut self.rng)
     }
