@@ -193,6 +193,18 @@ pub enum Error {
         /// The partition.
         partition: PartitionId,
     },
+    /// The group has neither members nor positions.
+    #[error("there is no group `{group}`: nobody is in it, and it has no committed positions")]
+    UnknownGroup {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// Only the members of a group commit for it while it has any, and it is not deleted.
+    #[error("group `{group}` has members: stop its consumers first, or wait until their session timeout has passed")]
+    GroupActive {
+        /// The group.
+        group: Arc<str>,
+    },
     /// Commits need a group.
     #[error("the consumer has no group; name one with `ConsumerBuilder::group`")]
     NoGroup,
@@ -299,6 +311,8 @@ impl Error {
             | Self::Encode(_)
             | Self::Config { .. }
             | Self::NotAssigned { .. }
+            | Self::UnknownGroup { .. }
+            | Self::GroupActive { .. }
             | Self::NoGroup
             | Self::Closed { .. } => Fault::Caller,
         }
@@ -341,12 +355,20 @@ const fn status_fault(status: Status) -> Fault {
         | Status::InvalidName
         | Status::InvalidConfig
         | Status::InternalTopic
+        | Status::InvalidPattern
         | Status::TooLarge
         | Status::TooManyRecords
         | Status::KeyRequired
         | Status::RecordSetNotAllowed
         | Status::UnsupportedFrame
-        | Status::CommitBeyondEnd => Fault::Caller,
+        | Status::Rejected
+        | Status::FencedProducer
+        | Status::CommitBeyondEnd
+        | Status::UnknownGroup
+        | Status::UnknownMember
+        | Status::StaleGeneration
+        | Status::GroupActive
+        | Status::InconsistentStrategy => Fault::Caller,
         Status::CorruptFrame => Fault::Network,
         Status::CorruptLog | Status::Diverged | Status::OffsetOutOfRange => Fault::Data,
         _ => Fault::Broker,

@@ -18,7 +18,8 @@ pub use error::{Error, Fault, ProtocolFault, RecordFault, Result};
 pub use producer::{Delivery, Keyless, Producer, ProducerBuilder, ProducerRecord, RecordMetadata};
 
 pub use hermit_proto::session::{
-    Acks, CreateTopicResponse, Durability, HelloResponse, ListOffsetsResponse, ListedTopic, OffsetQuery, Operation,
+    Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, Durability,
+    GroupMember, GroupPartition, GroupState, HelloResponse, ListOffsetsResponse, ListedGroup, ListedTopic, OffsetQuery, Operation,
     PartitionMetadata, SessionLimits, Status, TopicConfig, TopicMetadata, WireError,
 };
-pub use hermit_proto::{Codec, FrameError, LeaderEpoch, NameError, Offset, PartitionId, TopicId};
+pub use hermit_proto::{Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, TopicId};

@@ -1,18 +1,34 @@
-//! Topics, offsets and committed positions.
+//! Topics, offsets, consumer groups, and the broker itself.
+
+mod groups;
+mod topics;
 
 use std::sync::Arc;
 
 use hermit_proto::session::{
-    CreateTopicRequest, CreateTopicResponse, DeleteTopicRequest, FetchCommittedRequest, ListOffsetsRequest, ListOffsetsResponse,
-    ListTopicsRequest, ListedTopic, MetadataRequest, OffsetQuery, Operation, Status, TopicConfig, TopicMetadata, TopicSelection,
-    WireError,
+    DescribeBrokerRequest, DescribeBrokerResponse, FetchCommittedRequest, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    OffsetQuery, Operation, Status, TopicMetadata, TopicSelection, TrimRequest, WireError,
 };
 use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
 
 use crate::conn::{Link, Retry};
 use crate::error::{Error, ProtocolFault, Result};
 
-/// Topics, offsets and committed positions. Cheap to clone.
+/// Topics, offsets, consumer groups, and the broker itself. Cheap to clone.
+///
+/// ```no_run
+/// use hermit_client::{Client, TopicConfig};
+///
+/// # async fn example() -> hermit_client::Result<()> {
+/// let admin = Client::connect("127.0.0.1:9092").await?.admin();
+/// admin.create_topic("flights", 8, TopicConfig { retention_age_ms: Some(86_400_000), ..TopicConfig::default() }).await?;
+/// for group in admin.list_groups().await? {
+///     let lag: u64 = admin.describe_group(&group.name).await?.partitions.iter().map(|partition| partition.lag).sum();
+///     println!("{} is {lag} records behind", group.name);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Admin {
     link: Link,
@@ -32,55 +48,12 @@ impl Admin {
         Self { link }
     }
 
-    /// Creates a topic; `partitions` 0 and settings of `None` stand for the broker's defaults.
+    /// What the broker is, how it fares, and the settings that hold.
     ///
     /// # Errors
-    /// [`Error::Name`]; [`Error::Refused`] with [`Status::TopicExists`] or [`Status::InvalidConfig`]; connection errors, after
-    /// which the topic may exist.
-    pub async fn create_topic(&self, topic: &str, partitions: u32, config: TopicConfig) -> Result<CreateTopicResponse> {
-        let name = TopicName::new_public(topic)?.as_str().to_owned();
-        self.link.call(&CreateTopicRequest { name, partitions, config }, Retry::Unsent).await
-    }
-
-    /// Deletes a topic and its data.
-    ///
-    /// # Errors
-    /// [`Error::Name`]; [`Error::UnknownTopic`]; connection errors, after which the topic may be gone.
-    pub async fn delete_topic(&self, topic: &str) -> Result<()> {
-        let name = TopicName::new_public(topic)?.as_str().to_owned();
-        match self.link.call(&DeleteTopicRequest { name }, Retry::Unsent).await {
-            Ok(_deleted) => Ok(()),
-            Err(error) if error.status() == Some(Status::UnknownTopic) => Err(Error::UnknownTopic { topic: topic.into() }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// All topics, in the order of their names' bytes.
-    ///
-    /// # Errors
-    /// Connection errors; [`Error::Refused`].
-    pub async fn list_topics(&self) -> Result<Vec<ListedTopic>> {
-        let mut topics: Vec<ListedTopic> = Vec::new();
-        loop {
-            let after = topics.last().map(|last| last.name.clone()).unwrap_or_default();
-            let page = self.link.call(&ListTopicsRequest { after: after.clone(), limit: 0 }, Retry::Always).await?;
-            // A page that does not lead on would be asked for again without end.
-            if page.more && page.topics.last().is_none_or(|last| last.name <= after) {
-                return Err(self.nonsense(Operation::ListTopics, "its pages do not lead on").await);
-            }
-            topics.extend(page.topics);
-            if !page.more {
-                return Ok(topics);
-            }
-        }
-    }
-
-    /// What the broker knows of a topic. Never creates it.
-    ///
-    /// # Errors
-    /// [`Error::Name`]; [`Error::UnknownTopic`]; connection errors.
-    pub async fn describe_topic(&self, topic: &str) -> Result<TopicMetadata> {
-        self.metadata(topic, false).await
+    /// [`Error::Refused`]; connection errors.
+    pub async fn describe_broker(&self) -> Result<DescribeBrokerResponse> {
+        self.link.call(&DescribeBrokerRequest, Retry::Always).await
     }
 
     pub(crate) async fn metadata(&self, topic: &str, create_missing: bool) -> Result<TopicMetadata> {
@@ -129,6 +102,22 @@ impl Admin {
         self.link.call(&ListOffsetsRequest { topic, partition, query }, Retry::Always).await
     }
 
+    /// Deletes the records of a partition below `offset`, the first to keep; with [`Offset`] 2⁶⁴ − 1 all that are there. Gives the
+    /// oldest offset then, which may be higher than what was asked for, never lower than it was.
+    ///
+    /// # Errors
+    /// [`Error::Name`]; [`Error::UnknownTopic`]; [`Error::UnknownPartition`]; [`Error::OutOfRange`] beyond the high watermark;
+    /// connection errors, after which the records may be gone.
+    pub async fn trim(&self, topic: &str, partition: impl Into<PartitionId>, offset: Offset) -> Result<Offset> {
+        let name = TopicName::new_public(topic)?;
+        let found = self.partition(name.as_str(), partition.into()).await?;
+        let request = TrimRequest { topic: found.topic, partition: found.partition, offset };
+        match self.link.call(&request, Retry::Always).await {
+            Ok(trimmed) => Ok(trimmed.log_start),
+            Err(error) => Err(out_of_range(topic, found.partition, offset, error)),
+        }
+    }
+
     pub(crate) async fn partition(&self, topic: &str, partition: PartitionId) -> Result<PartitionOf> {
         let found = self.metadata(topic, false).await?;
         let count = u32::try_from(found.partitions.len()).unwrap_or(u32::MAX);
@@ -161,6 +150,20 @@ impl Admin {
             }
             _ => Err(self.nonsense(Operation::FetchCommitted, "it is not about the partition asked for").await),
         }
+    }
+}
+
+/// Details of the status: log start, high watermark.
+fn out_of_range(topic: &str, partition: PartitionId, position: Offset, error: Error) -> Error {
+    match &error {
+        Error::Refused { source, .. } if source.status == Status::OffsetOutOfRange => match source.details.as_slice() {
+            [log_start, high_watermark, ..] => {
+                let (log_start, high_watermark) = (Offset(*log_start), Offset(*high_watermark));
+                Error::OutOfRange { topic: topic.into(), partition, position, log_start, high_watermark }
+            }
+            _ => error,
+        },
+        _ => error,
     }
 }
 
