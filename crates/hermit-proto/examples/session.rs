@@ -67,7 +67,7 @@ fn broker(received: &[u8]) -> Result<BytesMut, Box<dyn Error>> {
             Some(Operation::DeleteTopic) => {
                 let request = DeleteTopicRequest::decode(unit.key(), unit.payload())?;
                 let message = format!("there is no topic `{}`; list the topics to see what there is", request.name);
-                WireError::new(Status::UnknownTopic, message).field("name").encode(unit.correlation(), &mut answers);
+                WireError::new(Status::UnknownTopic, message).field("topic").encode(unit.correlation(), &mut answers);
             }
             _ => WireError::new(Status::UnknownOperation, "this example does not know it").encode(unit.correlation(), &mut answers),
         }

@@ -54,14 +54,23 @@ pub enum NameError {
     },
 }
 
+impl NameError {
+    /// The field at fault: whose name it is.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Empty { kind }
+            | Self::TooLong { kind, .. }
+            | Self::NotUtf8 { kind, .. }
+            | Self::Control { kind, .. }
+            | Self::Reserved { kind } => kind,
+        }
+    }
+}
+
 impl From<NameError> for WireError {
     fn from(error: NameError) -> Self {
-        let (NameError::Empty { kind }
-        | NameError::TooLong { kind, .. }
-        | NameError::NotUtf8 { kind, .. }
-        | NameError::Control { kind, .. }
-        | NameError::Reserved { kind }) = error;
-        Self::new(Status::InvalidName, error.to_string()).field(kind)
+        Self::new(Status::InvalidName, error.to_string()).field(error.field())
     }
 }
 

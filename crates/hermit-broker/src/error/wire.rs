@@ -33,7 +33,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::UnknownPartition { partitions, .. } => {
             wire(Status::UnknownPartition).field("partition").detail((*partitions).into())
         }
-        BrokerError::TopicExists { .. } => wire(Status::TopicExists).field("name"),
+        BrokerError::TopicExists { .. } => wire(Status::TopicExists).field("topic"),
         BrokerError::Name(name) => name.clone().into(),
         BrokerError::InvalidConfig { field, .. } => wire(Status::InvalidConfig).field(*field),
         BrokerError::InternalTopic { .. } => wire(Status::InternalTopic).field("topic"),

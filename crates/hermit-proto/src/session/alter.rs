@@ -19,12 +19,12 @@ impl Message for AlterTopicRequest {
     const OPERATION: Operation = Operation::AlterTopic;
 
     fn write(&self, body: &mut BodyWriter<'_>) {
-        body.string("name", &self.name);
+        body.string("topic", &self.name);
         self.config.write(body);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self { name: body.string("name")?.to_owned(), config: TopicConfig::read(body, UnknownTags::Refuse)? })
+        Ok(Self { name: body.string("topic")?.to_owned(), config: TopicConfig::read(body, UnknownTags::Refuse)? })
     }
 }
 
@@ -66,12 +66,12 @@ impl Message for AddPartitionsRequest {
     const OPERATION: Operation = Operation::AddPartitions;
 
     fn write(&self, body: &mut BodyWriter<'_>) {
-        body.string("name", &self.name);
+        body.string("topic", &self.name);
         body.u32(self.partitions);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self { name: body.string("name")?.to_owned(), partitions: body.u32("partitions")? })
+        Ok(Self { name: body.string("topic")?.to_owned(), partitions: body.u32("partitions")? })
     }
 }
 

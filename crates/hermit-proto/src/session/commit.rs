@@ -3,6 +3,7 @@
 use super::body::{BodyError, BodyReader, BodyWriter};
 use super::message::{Message, Request, Response};
 use super::operation::Operation;
+use super::partitions;
 use super::status::Status;
 use crate::ids::{Generation, LeaderEpoch, MemberId, Offset, PartitionId, TopicId};
 
@@ -55,10 +56,10 @@ impl Message for CommitRequest {
                 partition: PartitionId(item.u32("partition")?),
                 offset: Offset(item.u64("offset")?),
                 leader_epoch: LeaderEpoch(item.u32("leader_epoch")?),
-                generation: Generation(if item.rest().is_empty() { 0 } else { item.u64("generation")? }),
+                generation: item.appended(Generation(0), |item| item.u64("generation").map(Generation))?,
             })
         })?;
-        let member = if body.rest().is_empty() { MemberId::NONE } else { MemberId(body.u128("member")?) };
+        let member = body.appended(MemberId::NONE, |body| body.u128("member").map(MemberId))?;
         Ok(Self { group, entries, member })
     }
 }
@@ -124,16 +125,11 @@ impl Message for FetchCommittedRequest {
 
     fn write(&self, body: &mut BodyWriter<'_>) {
         body.string("group", &self.group);
-        body.list("partitions", &self.partitions, |body, (topic, partition)| {
-            body.u128(topic.0);
-            body.u32(partition.0);
-        });
+        partitions::write(body, "partitions", &self.partitions);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        let group = body.string("group")?.to_owned();
-        let partitions = body.list("partitions", |item| Ok((TopicId(item.u128("topic")?), PartitionId(item.u32("partition")?))))?;
-        Ok(Self { group, partitions })
+        Ok(Self { group: body.string("group")?.to_owned(), partitions: partitions::read(body, "partitions")? })
     }
 }
 

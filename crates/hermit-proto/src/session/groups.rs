@@ -1,5 +1,7 @@
 //! DescribeGroup, ListGroups, DeleteGroup: looking after consumer groups.
 
+use std::fmt;
+
 use super::body::{BodyError, BodyReader, BodyWriter};
 use super::membership::AssignmentStrategy;
 use super::message::{Message, Request, Response, empty_message};
@@ -34,6 +36,16 @@ impl GroupState {
             2 => Ok(Self::Rebalancing),
             other => Err(BodyError::BadValue { field: "state", value: other.into(), allowed: "0, 1 or 2" }),
         }
+    }
+}
+
+impl fmt::Display for GroupState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "empty",
+            Self::Stable => "stable",
+            Self::Rebalancing => "rebalancing",
+        })
     }
 }
 
@@ -214,8 +226,8 @@ impl Message for DescribeGroupResponse {
             body.string("address", &member.address);
             body.u32(member.session_timeout_ms);
             body.u32(member.processing_timeout_ms);
-            body.list("topics", &member.topics, |body, topic| body.string("topics", topic));
-            body.list("patterns", &member.patterns, |body, pattern| body.string("patterns", pattern));
+            body.strings("topics", "topic", &member.topics);
+            body.strings("patterns", "pattern", &member.patterns);
             body.u32(member.partitions);
         });
         body.list("partitions", &self.partitions, |body, partition| {
@@ -252,8 +264,8 @@ fn read_member(item: &mut BodyReader<'_>) -> Result<GroupMember, BodyError> {
         address: item.string("address")?.to_owned(),
         session_timeout_ms: item.u32("session_timeout_ms")?,
         processing_timeout_ms: item.u32("processing_timeout_ms")?,
-        topics: item.list("topics", |item| Ok(item.string("topics")?.to_owned()))?,
-        patterns: item.list("patterns", |item| Ok(item.string("patterns")?.to_owned()))?,
+        topics: item.strings("topics", "topic")?,
+        patterns: item.strings("patterns", "pattern")?,
         partitions: item.u32("partitions")?,
     })
 }

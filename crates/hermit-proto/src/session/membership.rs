@@ -4,9 +4,12 @@
 //! give up — finish, commit, then say so in its next heartbeat. A partition is given to its next owner only when the one before has given
 //! it up, or was fenced.
 
+use std::fmt;
+
 use super::body::{BodyError, BodyReader, BodyWriter};
 use super::message::{Message, Request, Response, empty_message};
 use super::operation::Operation;
+use super::partitions;
 use crate::ids::{Generation, MemberId, PartitionId, TopicId};
 
 /// How partitions are divided among the members of a group. All members ask for the same one.
@@ -34,6 +37,15 @@ impl AssignmentStrategy {
             1 => Ok(Self::Range),
             other => Err(BodyError::BadValue { field: "strategy", value: other.into(), allowed: "0 or 1" }),
         }
+    }
+}
+
+impl fmt::Display for AssignmentStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Balanced => "balanced",
+            Self::Range => "range",
+        })
     }
 }
 
@@ -67,21 +79,21 @@ impl Message for JoinGroupRequest {
         body.u32(self.session_timeout_ms);
         body.u32(self.processing_timeout_ms);
         self.strategy.write(body);
-        body.list("topics", &self.topics, |body, topic| body.string("topics", topic));
-        body.list("patterns", &self.patterns, |body, pattern| body.string("patterns", pattern));
-        write_partitions(body, "claims", &self.claims);
+        body.strings("topics", "topic", &self.topics);
+        body.strings("patterns", "pattern", &self.patterns);
+        partitions::write(body, "claims", &self.claims);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             group: body.string("group")?.to_owned(),
-            member: MemberId(body.u128("member")?),
+            member: read_member(body)?,
             session_timeout_ms: body.u32("session_timeout_ms")?,
             processing_timeout_ms: body.u32("processing_timeout_ms")?,
             strategy: AssignmentStrategy::read(body)?,
-            topics: body.list("topics", |item| Ok(item.string("topics")?.to_owned()))?,
-            patterns: body.list("patterns", |item| Ok(item.string("patterns")?.to_owned()))?,
-            claims: read_partitions(body, "claims")?,
+            topics: body.strings("topics", "topic")?,
+            patterns: body.strings("patterns", "pattern")?,
+            claims: partitions::read(body, "claims")?,
         })
     }
 }
@@ -212,16 +224,16 @@ impl Message for GroupHeartbeatRequest {
         body.string("group", &self.group);
         body.u128(self.member.0);
         body.u64(self.version);
-        write_partitions(body, "owned", &self.owned);
+        partitions::write(body, "owned", &self.owned);
         body.u32(self.wait_ms);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         Ok(Self {
             group: body.string("group")?.to_owned(),
-            member: MemberId(body.u128("member")?),
+            member: read_member(body)?,
             version: body.u64("version")?,
-            owned: read_partitions(body, "owned")?,
+            owned: partitions::read(body, "owned")?,
             wait_ms: body.u32("wait_ms")?,
         })
     }
@@ -270,7 +282,7 @@ impl Message for LeaveGroupRequest {
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self { group: body.string("group")?.to_owned(), member: MemberId(body.u128("member")?) })
+        Ok(Self { group: body.string("group")?.to_owned(), member: read_member(body)? })
     }
 }
 
@@ -284,13 +296,8 @@ empty_message! {
 }
 impl Response for LeaveGroupResponse {}
 
-fn write_partitions(body: &mut BodyWriter<'_>, field: &'static str, partitions: &[(TopicId, PartitionId)]) {
-    body.list(field, partitions, |body, (topic, partition)| {
-        body.u128(topic.0);
-        body.u32(partition.0);
-    });
-}
-
-fn read_partitions(body: &mut BodyReader<'_>, field: &'static str) -> Result<Vec<(TopicId, PartitionId)>, BodyError> {
-    body.list(field, |item| Ok((TopicId(item.u128("topic")?), PartitionId(item.u32("partition")?))))
+/// A member of a group: 0 is nobody.
+fn read_member(body: &mut BodyReader<'_>) -> Result<MemberId, BodyError> {
+    let member = MemberId(body.u128("member")?);
+    if member.is_some() { Ok(member) } else { Err(BodyError::BadValue { field: "member", value: 0, allowed: "above 0" }) }
 }

@@ -35,7 +35,7 @@ impl Message for MetadataRequest {
             TopicSelection::All => body.u8(0),
             TopicSelection::Names(names) => {
                 body.u8(1);
-                body.list("topics", names, |body, name| body.string("name", name));
+                body.strings("topics", "topic", names);
             }
             TopicSelection::Ids(ids) => {
                 body.u8(2);
@@ -48,7 +48,7 @@ impl Message for MetadataRequest {
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         let topics = match body.u8("selection")? {
             0 => TopicSelection::All,
-            1 => TopicSelection::Names(body.list("topics", |item| Ok(item.string("name")?.to_owned()))?),
+            1 => TopicSelection::Names(body.strings("topics", "topic")?),
             2 => TopicSelection::Ids(body.list("topics", |item| item.u128("topic").map(TopicId))?),
             other => return Err(BodyError::BadValue { field: "selection", value: other.into(), allowed: "0, 1 or 2" }),
         };
@@ -161,7 +161,7 @@ fn read_partition(item: &mut BodyReader<'_>) -> Result<PartitionMetadata, BodyEr
         leader_epoch: LeaderEpoch(item.u32("leader_epoch")?),
         log_start: Offset(item.u64("log_start")?),
         high_watermark: Offset(item.u64("high_watermark")?),
-        log_bytes: if item.rest().is_empty() { 0 } else { item.u64("log_bytes")? },
+        log_bytes: item.appended(0, |item| item.u64("log_bytes"))?,
     })
 }
 

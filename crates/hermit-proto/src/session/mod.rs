@@ -31,6 +31,7 @@ mod membership;
 mod message;
 mod metadata;
 mod operation;
+mod partitions;
 mod produce;
 mod producer_id;
 mod status;

@@ -11,7 +11,8 @@ pub enum Durability {
     Os,
 }
 
-/// A topic's settings. `None` in a request: the broker's default. The broker's answers have them all.
+/// A topic's settings. `None` in a request: the broker's default for a new topic, no change for one that is there. The broker's answers have
+/// them all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicConfig {
     /// What an answered message survives. Tag 1, u8: 0 sync, 1 os.

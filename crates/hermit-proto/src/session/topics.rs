@@ -21,7 +21,7 @@ impl Message for CreateTopicRequest {
     const OPERATION: Operation = Operation::CreateTopic;
 
     fn write(&self, body: &mut BodyWriter<'_>) {
-        body.string("name", &self.name);
+        body.string("topic", &self.name);
         body.u32(self.partitions);
         self.config.write(body);
     }
@@ -29,7 +29,7 @@ impl Message for CreateTopicRequest {
     // "A setting that the broker does not know is refused with InvalidConfig."
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         Ok(Self {
-            name: body.string("name")?.to_owned(),
+            name: body.string("topic")?.to_owned(),
             partitions: body.u32("partitions")?,
             config: TopicConfig::read(body, UnknownTags::Refuse)?,
         })
@@ -82,11 +82,11 @@ impl Message for DeleteTopicRequest {
     const OPERATION: Operation = Operation::DeleteTopic;
 
     fn write(&self, body: &mut BodyWriter<'_>) {
-        body.string("name", &self.name);
+        body.string("topic", &self.name);
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self { name: body.string("name")?.to_owned() })
+        Ok(Self { name: body.string("topic")?.to_owned() })
     }
 }
 

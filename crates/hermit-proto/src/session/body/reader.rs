@@ -127,6 +127,14 @@ impl<'a> BodyReader<'a> {
         std::str::from_utf8(bytes).map_err(|_position| BodyError::NotUtf8 { field })
     }
 
+    /// A list of strings; `item` names the field of one of them.
+    ///
+    /// # Errors
+    /// [`BodyError::Short`], [`BodyError::NotUtf8`].
+    pub fn strings(&mut self, field: &'static str, item: &'static str) -> Result<Vec<String>, BodyError> {
+        self.list(field, |body| body.string(item).map(str::to_owned))
+    }
+
     /// Bytes: length u32, then that many.
     ///
     /// # Errors
@@ -160,5 +168,13 @@ impl<'a> BodyReader<'a> {
             items.push(item(&mut body)?);
         }
         Ok(items)
+    }
+
+    /// A field that was appended to its message: `absent` where an older sender ended before it.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn appended<T>(&mut self, absent: T, read: impl FnOnce(&mut Self) -> Result<T, BodyError>) -> Result<T, BodyError> {
+        if self.rest.is_empty() { Ok(absent) } else { read(self) }
     }
 }

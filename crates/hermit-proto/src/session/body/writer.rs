@@ -94,6 +94,11 @@ impl<'a> BodyWriter<'a> {
         }
     }
 
+    /// A list of strings; `item` names the field of one of them.
+    pub fn strings(&mut self, field: &'static str, item: &'static str, values: &[String]) {
+        self.list(field, values, |body, value| body.string(item, value));
+    }
+
     /// Bytes: length u32, then that many.
     pub fn bytes(&mut self, field: &'static str, value: &[u8]) {
         match u32::try_from(value.len()) {
