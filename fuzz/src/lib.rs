@@ -99,6 +99,12 @@ pub fn session(data: &[u8]) {
     again::<DeleteTopicRequest>(key, payload);
     again::<ListTopicsRequest>(key, payload);
     again::<ListTopicsResponse>(key, payload);
+    again::<AlterTopicRequest>(key, payload);
+    again::<AlterTopicResponse>(key, payload);
+    again::<AddPartitionsRequest>(key, payload);
+    again::<AddPartitionsResponse>(key, payload);
+    again::<TrimRequest>(key, payload);
+    again::<TrimResponse>(key, payload);
     again::<ListOffsetsRequest>(key, payload);
     again::<ListOffsetsResponse>(key, payload);
     again::<InitProducerIdRequest>(key, payload);
@@ -112,6 +118,17 @@ pub fn session(data: &[u8]) {
     again::<CommitResponse>(key, payload);
     again::<FetchCommittedRequest>(key, payload);
     again::<FetchCommittedResponse>(key, payload);
+    again::<JoinGroupRequest>(key, payload);
+    again::<JoinGroupResponse>(key, payload);
+    again::<GroupHeartbeatRequest>(key, payload);
+    again::<GroupHeartbeatResponse>(key, payload);
+    again::<LeaveGroupRequest>(key, payload);
+    again::<ListGroupsRequest>(key, payload);
+    again::<ListGroupsResponse>(key, payload);
+    again::<DescribeGroupRequest>(key, payload);
+    again::<DescribeGroupResponse>(key, payload);
+    again::<DeleteGroupRequest>(key, payload);
+    again::<DescribeBrokerResponse>(key, payload);
     if let Ok(target) = ProduceTarget::decode(key) {
         let head = target.encode_head(CorrelationId(0), payload.len()).expect("what was read fits");
         assert_eq!(head.get(HEADER_SIZE..), Some(key));

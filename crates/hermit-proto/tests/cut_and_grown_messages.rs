@@ -112,8 +112,145 @@ fn values_that_an_enumeration_does_not_know_are_refused() {
     key[20] = 2;
     assert_eq!(ProduceTarget::decode(&key), Err(bad("acks", 2, "0 or 1")));
     let mut payload = [0; 29];
-    payload[20] = 3;
-    assert_eq!(ListOffsetsRequest::decode(b"", &payload), Err(bad("query", 3, "0, 1 or 2")));
+    payload[20] = 4;
+    assert_eq!(ListOffsetsRequest::decode(b"", &payload), Err(bad("query", 4, "0, 1, 2 or 3")));
+    assert_eq!(DescribeGroupResponse::decode(b"", &[3]), Err(bad("state", 3, "0, 1 or 2")));
+    assert_eq!(DescribeGroupResponse::decode(b"", &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2]), Err(bad("strategy", 2, "0 or 1")));
+}
+
+#[test]
+fn a_member_is_not_nobody() {
+    let nobody = Err(BodyError::BadValue { field: "member", value: 0, allowed: "above 0" });
+    let payload = [&[0, 1, b'g'][..], &[0; 100]].concat();
+    assert_eq!(JoinGroupRequest::decode(b"", &payload).map(|_| ()), nobody);
+    assert_eq!(GroupHeartbeatRequest::decode(b"", &payload).map(|_| ()), nobody);
+    assert_eq!(LeaveGroupRequest::decode(b"", &payload).map(|_| ()), nobody);
+    let committed = CommitRequest::decode(b"", &payload).unwrap();
+    assert!(!committed.member.is_some(), "who is in no group commits as nobody");
+}
+
+/// What `write` writes.
+fn body(write: impl FnOnce(&mut BodyWriter<'_>)) -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    let mut writer = BodyWriter::new(&mut out);
+    write(&mut writer);
+    writer.finish().unwrap();
+    out.to_vec()
+}
+
+#[test]
+fn a_commit_of_an_older_sender_has_neither_generation_nor_member() {
+    let whole = |grown: bool| {
+        body(|body| {
+            body.string("group", "g");
+            body.list("entries", &[1u128], |body, topic| {
+                body.u128(*topic);
+                body.u32(2);
+                body.u64(3);
+                body.u32(4);
+                if grown {
+                    body.u64(5);
+                }
+            });
+        })
+    };
+    let entry = |generation| CommitEntry {
+        topic: TopicId(1),
+        partition: PartitionId(2),
+        offset: Offset(3),
+        leader_epoch: LeaderEpoch(4),
+        generation: Generation(generation),
+    };
+    let read = |payload: &[u8]| CommitRequest::decode(b"", payload);
+    let expected = |generation, member| CommitRequest { group: "g".into(), entries: vec![entry(generation)], member };
+    assert_eq!(read(&whole(false)), Ok(expected(0, MemberId::NONE)));
+    assert_eq!(read(&whole(true)), Ok(expected(5, MemberId::NONE)));
+    let with_member = [&whole(true)[..], &6u128.to_be_bytes()].concat();
+    assert_eq!(read(&with_member), Ok(expected(5, MemberId(6))));
+    // Half a field is none that was left out.
+    let cut = Err(BodyError::Short { field: "member", needed: 16, remaining: 15 });
+    assert_eq!(read(&with_member[..with_member.len() - 1]), cut);
+}
+
+#[test]
+fn metadata_of_an_older_broker_has_no_log_bytes() {
+    let whole = |appended: &[u8]| {
+        body(|body| {
+            body.list("topics", &["t"], |body, name| {
+                body.string("name", name);
+                body.u128(1);
+                body.u32(0); // No settings.
+                body.list("partitions", &[2u32], |body, number| {
+                    body.u32(*number);
+                    body.u32(0);
+                    body.u32(3);
+                    body.u64(4);
+                    body.u64(5);
+                    body.raw(appended);
+                });
+            });
+            body.u32(0); // Nothing is missing.
+        })
+    };
+    let log_bytes = |payload: &[u8]| MetadataResponse::decode(b"", payload).map(|read| read.topics[0].partitions[0].log_bytes);
+    assert_eq!(log_bytes(&whole(&[])), Ok(0));
+    assert_eq!(log_bytes(&whole(&6u64.to_be_bytes())), Ok(6));
+    assert_eq!(log_bytes(&whole(&[0])), Err(BodyError::Short { field: "log_bytes", needed: 8, remaining: 1 }));
+}
+
+/// The fields that are told to be at fault when a sample's payload is cut at every byte, in their order.
+fn fields_at_fault<R: Request>(name: &str) -> Vec<String> {
+    let sample = samples::all().into_iter().find(|sample| sample.name == name).unwrap();
+    let payload = &sample.bytes[HEADER_SIZE..];
+    let cuts = (0..payload.len()).filter_map(|cut| R::decode(b"", &payload[..cut]).err());
+    let mut fields: Vec<_> = cuts.map(|error| WireError::from(error).field).collect();
+    fields.dedup();
+    fields
+}
+
+#[test]
+fn a_cut_request_names_the_field_at_fault() {
+    assert_eq!(fields_at_fault::<CreateTopicRequest>("create-topic-request"), ["topic", "partitions", "config"]);
+    assert_eq!(fields_at_fault::<AlterTopicRequest>("alter-topic-request"), ["topic", "config"]);
+    assert_eq!(fields_at_fault::<AddPartitionsRequest>("add-partitions-request"), ["topic", "partitions"]);
+    assert_eq!(fields_at_fault::<TrimRequest>("trim-request"), ["topic", "partition", "offset"]);
+    assert_eq!(fields_at_fault::<CommitRequest>("commit-request"), ["group", "entries", "member"]);
+    let timeouts = ["session_timeout_ms", "processing_timeout_ms"];
+    let join = [&["group", "member"][..], &timeouts, &["strategy", "topics", "patterns", "claims"]].concat();
+    assert_eq!(fields_at_fault::<JoinGroupRequest>("join-group-request"), join);
+    let heartbeat = ["group", "member", "version", "owned", "wait_ms"];
+    assert_eq!(fields_at_fault::<GroupHeartbeatRequest>("group-heartbeat-request"), heartbeat);
+    assert_eq!(fields_at_fault::<LeaveGroupRequest>("leave-group-request"), ["group", "member"]);
+    assert_eq!(fields_at_fault::<ListGroupsRequest>("list-groups-request"), ["after", "limit"]);
+    assert_eq!(fields_at_fault::<DescribeGroupRequest>("describe-group-request"), ["group"]);
+    assert_eq!(fields_at_fault::<DeleteGroupRequest>("delete-group-request"), ["group"]);
+}
+
+#[test]
+fn an_item_at_fault_is_named_by_its_own_field() {
+    let join = |topics: &[&[u8]], patterns: &[&[u8]]| {
+        let payload = body(|body| {
+            body.string("group", "g");
+            body.u128(1);
+            body.u32(0);
+            body.u32(0);
+            body.u8(0);
+            body.list("topics", topics, |body, item| body.raw(item));
+            body.list("patterns", patterns, |body, item| body.raw(item));
+            body.list("claims", &[7u8], |body, item| body.u8(*item));
+        });
+        JoinGroupRequest::decode(b"", &payload).unwrap_err()
+    };
+    assert_eq!(join(&[b"\x00\x01\xff"], &[]), BodyError::NotUtf8 { field: "topic" });
+    assert_eq!(join(&[b"\x00\x01t"], &[b"\x00\x02p"]), BodyError::Short { field: "pattern", needed: 2, remaining: 1 });
+    assert_eq!(join(&[], &[]), BodyError::Short { field: "topic", needed: 16, remaining: 1 });
+}
+
+#[test]
+fn a_bad_name_is_told_under_the_field_that_holds_it() {
+    let field = |error: NameError| WireError::from(error).field;
+    assert_eq!(field(TopicName::new("").unwrap_err()), "topic");
+    assert_eq!(field(GroupName::new_public("__x").unwrap_err()), "group");
 }
 
 #[test]
@@ -130,7 +267,7 @@ fn a_field_that_does_not_fit_leaves_the_buffer_as_it_was() {
     let mut out = bytes::BytesMut::from(&b"before"[..]);
     let too_long = DeleteTopicRequest { name: "x".repeat(65_536) };
     let error = too_long.encode(CorrelationId(1), &mut out).unwrap_err();
-    assert_eq!(error, EncodeError { field: "name", size: 65_536, limit: 65_535 });
+    assert_eq!(error, EncodeError { field: "topic", size: 65_536, limit: 65_535 });
     assert_eq!(&out[..], b"before");
 }
 

@@ -59,16 +59,82 @@ fn config() -> impl Strategy<Value = TopicConfig> {
 }
 
 fn partition() -> impl Strategy<Value = PartitionMetadata> {
-    (any::<u32>(), status(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(number, status, epoch, start, high)| {
-        PartitionMetadata {
+    (any::<u32>(), status(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        |(number, status, epoch, start, high, log_bytes)| PartitionMetadata {
             partition: PartitionId(number),
             status,
             leader_epoch: LeaderEpoch(epoch),
             log_start: Offset(start),
             high_watermark: Offset(high),
-            log_bytes: start,
-        }
+            log_bytes,
+        },
+    )
+}
+
+fn member() -> impl Strategy<Value = MemberId> {
+    (1..=u128::MAX).prop_map(MemberId)
+}
+
+fn partitions() -> impl Strategy<Value = Vec<(TopicId, PartitionId)>> {
+    prop::collection::vec((topic(), any::<u32>().prop_map(PartitionId)), 0..10)
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(text(), 0..5)
+}
+
+fn strategy() -> impl Strategy<Value = AssignmentStrategy> {
+    prop_oneof![Just(AssignmentStrategy::Balanced), Just(AssignmentStrategy::Range)]
+}
+
+fn group_state() -> impl Strategy<Value = GroupState> {
+    prop_oneof![Just(GroupState::Empty), Just(GroupState::Stable), Just(GroupState::Rebalancing)]
+}
+
+fn assignment() -> impl Strategy<Value = Assignment> {
+    let assigned = (any::<u32>(), any::<u64>())
+        .prop_map(|(partition, generation)| AssignedPartition { partition: partition.into(), generation: generation.into() });
+    let topic = (topic(), text(), prop::collection::vec(assigned, 0..5)).prop_map(|(topic, name, partitions)| AssignedTopic {
+        topic,
+        name,
+        partitions,
+    });
+    (any::<u64>(), any::<u64>(), prop::collection::vec(topic, 0..5)).prop_map(|(version, generation, topics)| Assignment {
+        version,
+        generation: generation.into(),
+        topics,
     })
+}
+
+fn group_member() -> impl Strategy<Value = GroupMember> {
+    (member(), text(), text(), any::<[u32; 3]>(), texts(), texts()).prop_map(
+        |(member, client, address, numbers, topics, patterns)| {
+            let [session_timeout_ms, processing_timeout_ms, partitions] = numbers;
+            GroupMember { member, client, address, session_timeout_ms, processing_timeout_ms, topics, patterns, partitions }
+        },
+    )
+}
+
+fn group_partition() -> impl Strategy<Value = GroupPartition> {
+    (topic(), text(), any::<u32>(), status(), any::<u128>(), any::<Option<u64>>(), any::<[u64; 6]>()).prop_map(
+        |(topic, name, partition, status, owner, committed, numbers)| {
+            let [generation, committed_at, log_start, high_watermark, lag, lag_ms] = numbers;
+            GroupPartition {
+                topic,
+                name,
+                partition: PartitionId(partition),
+                status,
+                owner: MemberId(owner),
+                generation: Generation(generation),
+                committed: committed.map(Offset),
+                committed_at,
+                log_start: Offset(log_start),
+                high_watermark: Offset(high_watermark),
+                lag,
+                lag_ms,
+            }
+        },
+    )
 }
 
 proptest! {
@@ -85,7 +151,24 @@ proptest! {
         response_survives(&CreateTopicResponse { topic, partitions, config }, id);
         request_survives(&DeleteTopicRequest { name: name.clone() }, id);
         request_survives(&ListTopicsRequest { after: name.clone(), limit: partitions }, id);
+        request_survives(&AlterTopicRequest { name: name.clone(), config }, id);
+        response_survives(&AlterTopicResponse { config }, id);
+        request_survives(&AddPartitionsRequest { name: name.clone(), partitions }, id);
+        response_survives(&AddPartitionsResponse { partitions }, id);
         response_survives(&ListTopicsResponse { topics: vec![ListedTopic { name, topic, partitions }; 3], more }, id);
+    }
+
+    #[test]
+    fn offsets(topic in topic(), partition in any::<u32>(), value in any::<u64>(), epoch in any::<u32>(), bounds in any::<[u64; 3]>(), id in any::<u64>()) {
+        let (id, partition) = (CorrelationId(id), PartitionId(partition));
+        for query in [OffsetQuery::Earliest, OffsetQuery::Latest, OffsetQuery::AtOrAfter(value), OffsetQuery::Last(value)] {
+            request_survives(&ListOffsetsRequest { topic, partition, query }, id);
+        }
+        let [log_start, high_watermark, log_end] = bounds.map(Offset);
+        let leader_epoch = LeaderEpoch(epoch);
+        response_survives(&ListOffsetsResponse { offset: Offset(value), leader_epoch, log_start, high_watermark, log_end }, id);
+        request_survives(&TrimRequest { topic, partition, offset: Offset(value) }, id);
+        response_survives(&TrimResponse { log_start }, id);
     }
 
     #[test]
@@ -106,20 +189,115 @@ proptest! {
     }
 
     #[test]
-    fn commits(group in text(), entries in prop::collection::vec((topic(), any::<u32>(), any::<u64>(), any::<u32>(), status(), any::<bool>()), 0..10)) {
+    fn commits(group in text(), entries in prop::collection::vec((topic(), any::<u32>(), any::<u64>(), any::<u32>(), any::<u64>(), status(), any::<bool>()), 0..10), member in any::<u128>()) {
         let id = CorrelationId(9);
         let (mut commits, mut results, mut asked, mut positions) = (vec![], vec![], vec![], vec![]);
-        for (topic, partition, offset, epoch, status, known) in entries {
+        for (topic, partition, offset, epoch, generation, status, known) in entries {
             let (partition, offset, leader_epoch) = (PartitionId(partition), Offset(offset), LeaderEpoch(epoch));
-            commits.push(CommitEntry { topic, partition, offset, leader_epoch, generation: Generation(offset.0) });
+            commits.push(CommitEntry { topic, partition, offset, leader_epoch, generation: Generation(generation) });
             results.push(CommitResult { topic, partition, status });
             asked.push((topic, partition));
             positions.push(CommittedOffset { topic, partition, status, offset: known.then_some(offset), leader_epoch });
         }
-        request_survives(&CommitRequest { group: group.clone(), entries: commits, member: MemberId(7) }, id);
+        request_survives(&CommitRequest { group: group.clone(), entries: commits, member: MemberId(member) }, id);
         response_survives(&CommitResponse { results }, id);
         request_survives(&FetchCommittedRequest { group, partitions: asked }, id);
         response_survives(&FetchCommittedResponse { positions }, id);
+    }
+
+    #[test]
+    fn membership(
+        group in text(),
+        member in member(),
+        timeouts in any::<[u32; 3]>(),
+        strategy in strategy(),
+        subscription in (texts(), texts()),
+        partitions in partitions(),
+        version in any::<u64>(),
+        assignment in assignment(),
+        id in any::<u64>(),
+    ) {
+        let id = CorrelationId(id);
+        let [session_timeout_ms, processing_timeout_ms, heartbeat_interval_ms] = timeouts;
+        let (topics, patterns) = subscription;
+        let join = JoinGroupRequest {
+            group: group.clone(),
+            member,
+            session_timeout_ms,
+            processing_timeout_ms,
+            strategy,
+            topics,
+            patterns,
+            claims: partitions.clone(),
+        };
+        request_survives(&join, id);
+        let joined = JoinGroupResponse {
+            session_timeout_ms,
+            processing_timeout_ms,
+            heartbeat_interval_ms,
+            assignment: assignment.clone(),
+        };
+        response_survives(&joined, id);
+        let wait_ms = heartbeat_interval_ms;
+        request_survives(&GroupHeartbeatRequest { group: group.clone(), member, version, owned: partitions, wait_ms }, id);
+        response_survives(&GroupHeartbeatResponse { assignment }, id);
+        request_survives(&LeaveGroupRequest { group, member }, id);
+        response_survives(&LeaveGroupResponse, id);
+    }
+
+    #[test]
+    fn groups(
+        group in text(),
+        limit in any::<u32>(),
+        state in group_state(),
+        generation in any::<u64>(),
+        strategy in strategy(),
+        members in prop::collection::vec(group_member(), 0..4),
+        partitions in prop::collection::vec(group_partition(), 0..4),
+        more in any::<bool>(),
+        id in any::<u64>(),
+    ) {
+        let id = CorrelationId(id);
+        request_survives(&ListGroupsRequest { after: group.clone(), limit }, id);
+        let listed = ListedGroup { name: group.clone(), state, members: limit, partitions: !limit };
+        response_survives(&ListGroupsResponse { groups: vec![listed; 3], more }, id);
+        request_survives(&DescribeGroupRequest { group: group.clone() }, id);
+        let generation = Generation(generation);
+        response_survives(&DescribeGroupResponse { state, generation, strategy, members, partitions }, id);
+        request_survives(&DeleteGroupRequest { group }, id);
+        response_survives(&DeleteGroupResponse, id);
+    }
+
+    #[test]
+    fn broker(
+        names in prop::collection::vec((text(), text()), 0..5),
+        broker in text(),
+        broker_id in any::<u128>(),
+        counts in any::<[u32; 6]>(),
+        sizes in any::<[u64; 6]>(),
+    ) {
+        let id = CorrelationId(2);
+        request_survives(&DescribeBrokerRequest, id);
+        let [epoch, topics, partitions, groups, connections, max_connections] = counts;
+        let [instance, started_at, inflight_bytes, max_inflight_bytes, log_bytes, free_bytes] = sizes;
+        let described = DescribeBrokerResponse {
+            broker,
+            broker_id,
+            instance,
+            leader_epoch: LeaderEpoch(epoch),
+            started_at,
+            topics,
+            partitions,
+            groups,
+            connections,
+            max_connections,
+            inflight_bytes,
+            max_inflight_bytes,
+            log_bytes,
+            free_bytes,
+            settings: names.into_iter().map(|(name, value)| BrokerSetting { name, value }).collect(),
+        };
+        response_survives(&described, id);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The values.
+//! The values, but for those of groups.
 
 use super::*;
 
@@ -6,7 +6,9 @@ pub(crate) fn all() -> Vec<Sample> {
     let mut samples = version_1();
     samples.extend(frames());
     samples.extend(session_and_topics());
-    samples.extend(data_and_groups());
+    samples.extend(altered_topics());
+    samples.extend(data());
+    samples.extend(groups::all());
     samples
 }
 
@@ -125,7 +127,23 @@ fn session_and_topics() -> Vec<Sample> {
     ]
 }
 
-fn data_and_groups() -> Vec<Sample> {
+fn altered_topics() -> Vec<Sample> {
+    let altered = TopicConfig { retention_age_ms: Some(86_400_000), ..TopicConfig::default() };
+    vec![
+        request("alter-topic-request", 15, AlterTopicRequest { name: "orders".into(), config: altered }),
+        response(
+            "alter-topic-response",
+            15,
+            AlterTopicResponse { config: TopicConfig { retention_age_ms: Some(86_400_000), ..config() } },
+        ),
+        request("add-partitions-request", 16, AddPartitionsRequest { name: "orders".into(), partitions: 12 }),
+        response("add-partitions-response", 16, AddPartitionsResponse { partitions: 12 }),
+        request("trim-request", 17, TrimRequest { topic: TOPIC, partition: PARTITION, offset: Offset(40) }),
+        response("trim-response", 17, TrimResponse { log_start: Offset(40) }),
+    ]
+}
+
+fn data() -> Vec<Sample> {
     vec![
         request(
             "list-offsets-request",
@@ -142,6 +160,11 @@ fn data_and_groups() -> Vec<Sample> {
                 high_watermark: Offset(42),
                 log_end: Offset(42),
             },
+        ),
+        request(
+            "list-offsets-request-last",
+            8,
+            ListOffsetsRequest { topic: TOPIC, partition: PARTITION, query: OffsetQuery::Last(10) },
         ),
         request("init-producer-id-request", 9, InitProducerIdRequest::default()),
         response(
@@ -191,43 +214,5 @@ fn data_and_groups() -> Vec<Sample> {
         credit("credit-request", 11, CreditRequest { bytes: 65_536 }),
         request("unsubscribe-request", 12, UnsubscribeRequest { subscription: CorrelationId(11) }),
         response("unsubscribe-response", 12, UnsubscribeResponse),
-        request(
-            "commit-request",
-            13,
-            CommitRequest {
-                group: "billing".into(),
-                entries: vec![CommitEntry {
-                    topic: TOPIC,
-                    partition: PARTITION,
-                    offset: Offset(42),
-                    leader_epoch: LeaderEpoch(2),
-                    generation: Generation(7),
-                }],
-                member: MemberId(0xabc),
-            },
-        ),
-        response(
-            "commit-response",
-            13,
-            CommitResponse { results: vec![CommitResult { topic: TOPIC, partition: PARTITION, status: Status::Ok }] },
-        ),
-        request(
-            "fetch-committed-request",
-            14,
-            FetchCommittedRequest { group: "billing".into(), partitions: vec![(TOPIC, PARTITION)] },
-        ),
-        response(
-            "fetch-committed-response",
-            14,
-            FetchCommittedResponse {
-                positions: vec![CommittedOffset {
-                    topic: TOPIC,
-                    partition: PARTITION,
-                    status: Status::Ok,
-                    offset: Some(Offset(42)),
-                    leader_epoch: LeaderEpoch(2),
-                }],
-            },
-        ),
     ]
 }
