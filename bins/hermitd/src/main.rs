@@ -3,6 +3,7 @@
 mod descriptors;
 mod run;
 mod settings;
+mod takeover;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -14,15 +15,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let done = match settings::from_process() {
-        Ok(Invocation::Check) => say("the settings are valid"),
+        Ok(Invocation::Check(notes)) => {
+            notes.iter().for_each(|note| warn(note));
+            say("the settings are valid")
+        }
         Ok(Invocation::Run(settings)) => run::run(&settings),
         Err(error) => Err(error),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to tell when that fails.
-            drop(writeln!(std::io::stderr(), "hermitd: {}", told(&error)));
+            warn(&told(&error));
             ExitCode::FAILURE
         }
     }
@@ -39,6 +42,11 @@ fn told(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// One line on standard error. Nobody is left to tell when that fails.
+fn warn(line: &str) {
+    drop(writeln!(std::io::stderr(), "hermitd: {line}"));
 }
 
 /// One line on standard output.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::settings::Settings;
-use crate::{descriptors, say};
+use crate::{descriptors, say, takeover};
 
 /// Threads for requests that wait for the disk, such as creating topics.
 const BLOCKING_THREADS: usize = 8;
@@ -29,6 +29,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     logs.log_internal_errors(false).init();
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    takeover::take_over(&config, settings.import)?;
     let broker = Broker::open(config)?;
     broker.report().log();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -10,6 +10,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const MANIFEST: &str = "manifest";
 /// Present only after a clean stop.
 pub(crate) const CLEAN: &str = "clean";
+/// Present while an older data directory is being imported: see [`crate::import`].
+pub(crate) const IMPORTING: &str = "importing";
 /// Space given back when the disk is full.
 pub(crate) const RESERVE: &str = "reserve";
 /// Above the partitions' directories.

@@ -9,6 +9,7 @@ mod directories;
 mod env;
 mod error;
 mod ids;
+pub mod import;
 mod layout;
 mod limits;
 mod maintenance;

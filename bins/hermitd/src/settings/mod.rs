@@ -5,6 +5,7 @@ mod log;
 #[cfg(test)]
 mod manual;
 mod names;
+mod older;
 mod table;
 
 use std::path::PathBuf;
@@ -14,7 +15,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use hermit_broker::BrokerConfig;
 
+use older::Older;
 use table::Given;
+
+pub(crate) use table::ImportName;
 
 /// A message broker: an append-only, checksummed log, and nothing else to run.
 ///
@@ -23,7 +27,7 @@ use table::Given;
 #[derive(Debug, Parser)]
 #[command(name = "hermitd", version)]
 struct Cli {
-    /// A TOML file with settings, named as the flags are with `_` for `-`.
+    /// A TOML file with settings, named as the flags are with `_` for `-`; or the JSON file of an older HermitMQ.
     #[arg(long, value_name = "FILE", env = "HERMITD_CONFIG")]
     config: Option<PathBuf>,
     /// Only check the settings.
@@ -40,13 +44,16 @@ pub(crate) struct Settings {
     pub(crate) listen: String,
     pub(crate) threads: usize,
     pub(crate) log: String,
+    pub(crate) import: ImportName,
+    /// What the operator should know about the settings file.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What the process was asked to do.
 #[derive(Debug)]
 pub(crate) enum Invocation {
-    /// Nothing but checking the settings.
-    Check,
+    /// Nothing but checking the settings, and telling these notes about them.
+    Check(Vec<String>),
     Run(Box<Settings>),
 }
 
@@ -67,7 +74,7 @@ pub(crate) fn from_process() -> anyhow::Result<Invocation> {
         None => error.exit(),
     });
     let settings = resolve(&cli)?;
-    Ok(if cli.check { Invocation::Check } else { Invocation::Run(Box::new(settings)) })
+    Ok(if cli.check { Invocation::Check(settings.notes) } else { Invocation::Run(Box::new(settings)) })
 }
 
 fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
@@ -76,8 +83,43 @@ fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let path = path.display().to_string();
+    if older::is_older(&path, &text) {
+        return resolve_older(cli, &path, &text);
+    }
     let from_file = file::parse(&path, &text)?;
     cli.given.or(&from_file).settle().map_err(|error| with_place(error, Some((&path, &text))))
+}
+
+fn resolve_older(cli: &Cli, path: &str, text: &str) -> anyhow::Result<Settings> {
+    let older = older::parse(path, text)?;
+    let settled = cli.given.or(&older.given).settle();
+    let mut settings = settled.map_err(|error| match unplaced(&error).as_deref().and_then(|setting| older.origin(setting)) {
+        Some((line, key)) => anyhow!("{path}:{line}: `{key}`, which gives {error:#}"),
+        None => with_place(error, None),
+    })?;
+    settings.notes = notes(cli, path, &older);
+    Ok(settings)
+}
+
+/// What an old file's keys mean now, where that is not plain.
+fn notes(cli: &Cli, path: &str, older: &Older) -> Vec<String> {
+    let mut notes: Vec<_> = older.ignored.iter().map(|key| format!("{path}: `{key}` has no meaning any more")).collect();
+    if let Some(interval) = older.given.os_flush_interval_ms.filter(|_given| cli.given.durability.is_none()) {
+        let interval = cli.given.os_flush_interval_ms.unwrap_or(interval);
+        notes.push(format!(
+            "{path}: `storage.flush_interval_ms` means durability = \"os\": messages are answered before they are on disk, and a power cut or a crash of the machine \
+             loses those of the last {interval} ms. Leave it out, or set --durability sync, and an answer means disk"
+        ));
+    }
+    notes
+}
+
+/// The setting that an error begins with, where it came neither by a flag nor by the environment.
+fn unplaced(error: &anyhow::Error) -> Option<String> {
+    let message = format!("{error:#}");
+    let setting = message.strip_prefix('`')?.split('`').next()?;
+    let given = is_flag_given(&format!("--{}", setting.replace('_', "-"))) || std::env::var_os(names::variable(setting)).is_some();
+    (!given).then(|| setting.to_owned())
 }
 
 /// The message for a value that is none and came from the environment; for one from a flag, clap's own is right.

@@ -22,6 +22,16 @@ pub(super) enum DurabilityName {
     Os,
 }
 
+/// What is done with a data directory of an older HermitMQ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ImportName {
+    /// It is taken over.
+    Auto,
+    /// The start is refused.
+    Never,
+}
+
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident : $type:ty, $env:literal;)+) => {
         /// What somebody has said about each setting.
@@ -47,6 +57,10 @@ settings! {
     listen: String, "HERMITD_LISTEN";
     /// What an answered message survives, in topics whose creator does not say. Default: `sync`. With `os` a power cut can take back what was answered.
     durability: DurabilityName, "HERMITD_DURABILITY";
+    /// Milliseconds that answered messages of a topic with durability `os` may stay unflushed, where 64 MiB do not come first. Default: 1000.
+    os_flush_interval_ms: u64, "HERMITD_OS_FLUSH_INTERVAL_MS";
+    /// What is done with a data directory of an older HermitMQ: `auto` takes it over at start, `never` refuses to start. Default: `auto`. The old files are kept in both cases.
+    import: ImportName, "HERMITD_IMPORT";
     /// Whether producing to a topic that is not there creates it. Default: true.
     create_topics: bool, "HERMITD_CREATE_TOPICS";
     /// Partitions of a topic whose creator does not say. Default: 1.
@@ -112,6 +126,7 @@ impl Given {
             retention_bytes: self.retention_bytes.unwrap_or(topics.retention_bytes),
             ..topics
         };
+        set(&mut broker.log.os_flush_interval, self.os_flush_interval_ms.map(Duration::from_millis));
         set(&mut broker.create_topics, self.create_topics);
         set(&mut broker.default_partitions, self.default_partitions);
         set(&mut broker.maintenance_interval, self.maintenance_interval_s.map(Duration::from_secs));
@@ -144,7 +159,8 @@ impl Given {
         check_address(&listen)?;
         let log = self.log.unwrap_or_else(|| "info".into());
         super::log::check(&log)?;
-        Ok(Settings { broker, listen, threads, log })
+        let import = self.import.unwrap_or(ImportName::Auto);
+        Ok(Settings { broker, listen, threads, log, import, notes: Vec::new() })
     }
 }
 
@@ -155,6 +171,7 @@ impl Given {
         within("threads", self.threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
         within("flush_threads", self.flush_threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
         within("max_open_files", files, descriptors::FEWEST_FILES as u64..=u64::from(u32::MAX))?;
+        within("os_flush_interval_ms", self.os_flush_interval_ms, 1..=HOUR_MS)?;
         within("maintenance_interval_s", self.maintenance_interval_s, 1..=YEAR_MS / 1000)?;
         within("handshake_timeout_ms", self.handshake_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
         within("frame_timeout_ms", self.frame_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
@@ -170,6 +187,8 @@ const REQUEST_ROOM: u32 = 1 << 20;
 const MOST_THREADS: u64 = 1024;
 /// A shorter timeout cuts off clients that are merely far away.
 const SHORTEST_MS: u64 = 100;
+/// Whoever wants more than an hour unflushed wants no flush at all.
+const HOUR_MS: u64 = 3600 * 1000;
 const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
 
 fn within(name: &str, value: Option<u64>, allowed: RangeInclusive<u64>) -> anyhow::Result<()> {

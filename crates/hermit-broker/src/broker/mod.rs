@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
 pub use positions::Position;
+pub(crate) use positions::offsets_settings;
 pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;

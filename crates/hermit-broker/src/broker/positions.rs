@@ -14,6 +14,16 @@ use crate::topic::TopicSettings;
 /// Segments of the offsets topic are small, so that compaction, which leaves the active one alone, has something to work on.
 const OFFSETS_SEGMENT_BYTES: u64 = 16 << 20;
 
+/// The settings of `__consumer_offsets`.
+pub(crate) fn offsets_settings() -> TopicSettings {
+    TopicSettings {
+        durability: Durability::Sync,
+        compaction: true,
+        segment_bytes: OFFSETS_SEGMENT_BYTES,
+        ..TopicSettings::default()
+    }
+}
+
 /// A position to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -48,15 +58,7 @@ impl Broker {
         let name = TopicName::new(OFFSETS_TOPIC)?;
         let topic = match self.topic(&name) {
             Ok(topic) => topic,
-            Err(_missing) => {
-                let settings = TopicSettings {
-                    durability: Durability::Sync,
-                    compaction: true,
-                    segment_bytes: OFFSETS_SEGMENT_BYTES,
-                    ..TopicSettings::default()
-                };
-                self.create(name, 1, settings)?
-            }
+            Err(_missing) => self.create(name, 1, offsets_settings())?,
         };
         topic.partition(PartitionId(0)).cloned()
     }

@@ -50,6 +50,17 @@ pub enum BrokerError {
         /// The newest one that is read.
         supported: u32,
     },
+    /// The directory holds the data of an older HermitMQ, and none of this release.
+    #[error(
+        "{} holds the data of an older HermitMQ, {}: start hermitd on it, which takes them over, or run `hermit-cli log import`", path.display(),
+        if *begun { "whose import did not come to its end" } else { "which were not imported yet" }
+    )]
+    NotImported {
+        /// The data directory.
+        path: PathBuf,
+        /// Whether an import was begun.
+        begun: bool,
+    },
     /// Topics cannot be changed until the broker was restarted.
     #[error("the manifest is read-only until a restart: {reason}")]
     ManifestReadOnly {

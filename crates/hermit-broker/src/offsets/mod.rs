@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use hermit_log::Batch;
+use hermit_log::{Batch, LogError};
 use hermit_proto::{Attributes, FrameLimits, GroupName, Offset, PartitionId, ProducedFrame, TopicId};
 use parking_lot::Mutex;
 
@@ -52,6 +52,24 @@ impl Position {
     }
 }
 
+/// The frames that store positions; `None` takes one back.
+pub(crate) fn frames(entries: &[(PositionKey, Option<Committed>)]) -> Result<BytesMut, LogError> {
+    let mut bytes = BytesMut::new();
+    for (key, committed) in entries {
+        let key = key.encode();
+        let value = committed.map(|committed| committed.encode());
+        let time = committed.map_or(0, |committed| committed.committed_at);
+        let frame = match &value {
+            Some(value) => ProducedFrame::message(time, Some(&key), value),
+            None => ProducedFrame::tombstone(time, &key),
+        };
+        let attributes = frame.attributes.with(Attributes::CHECKSUM_BY_BROKER);
+        let bad = |source| LogError::Frame { index: 0, source };
+        ProducedFrame { attributes, ..frame }.encode_into(&mut bytes).map_err(bad)?;
+    }
+    Ok(bytes)
+}
+
 impl Offsets {
     /// Reads the positions back from the log.
     pub(crate) fn open(
@@ -71,20 +89,7 @@ impl Offsets {
     }
 
     fn write(&self, entries: &[(PositionKey, Option<Committed>)]) -> Result<Ticket, BrokerError> {
-        let mut bytes = BytesMut::new();
-        for (key, committed) in entries {
-            let key = key.encode();
-            let value = committed.map(|committed| committed.encode());
-            let time = committed.map_or(0, |committed| committed.committed_at);
-            let frame = match &value {
-                Some(value) => ProducedFrame::message(time, Some(&key), value),
-                None => ProducedFrame::tombstone(time, &key),
-            };
-            let attributes = frame.attributes.with(Attributes::CHECKSUM_BY_BROKER);
-            let bad = |source| BrokerError::Log(hermit_log::LogError::Frame { index: 0, source });
-            ProducedFrame { attributes, ..frame }.encode_into(&mut bytes).map_err(bad)?;
-        }
-        let mut batch = Batch::parse(bytes, &self.limits)?;
+        let mut batch = Batch::parse(frames(entries)?, &self.limits)?;
         let mut positions = self.positions.lock();
         let new = entries.iter().filter(|(key, committed)| committed.is_some() && !positions.contains_key(key)).count();
         if positions.len().saturating_add(new) > self.max_positions {

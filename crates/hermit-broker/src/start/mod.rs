@@ -43,16 +43,12 @@ pub(crate) struct Started {
 pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<Started, BrokerError> {
     let (disk, dir) = (&*env.disk, config.data_dir.as_path());
     let io = |operation, path: &Path, error| BrokerError::io(operation, path, error);
-    let fresh_dir = !disk.exists(dir).map_err(|error| io("look for", dir, error))?;
-    disk.create_dir_all(dir).map_err(|error| io("create", dir, error))?;
-    if let Some(above) = dir.parent().filter(|above| fresh_dir && !above.as_os_str().is_empty()) {
-        disk.sync_dir(above).map_err(|error| io("sync", above, error))?;
-    }
-    let lock = lock(disk, dir)?;
+    let lock = create_and_lock(disk, dir)?;
     let bytes = manifest::load(disk, dir).map_err(|error| io("read", &dir.join(layout::MANIFEST), error))?;
     let stop = clean::last_stop(disk, dir, bytes.as_deref());
     let known = find_dirs(disk, dir)?;
     let facts = facts(dir, bytes.as_deref(), stop, !known.is_empty())?;
+    crate::import::guard(disk, dir, bytes.is_some(), facts.is_none())?;
     // From here on things are written.
     clean::remove(disk, dir).map_err(|error| io("remove", &dir.join(layout::CLEAN), error))?;
     remove_leftovers(disk, dir);
@@ -71,7 +67,19 @@ pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<St
     Ok(Started { lock, manifest, reserve, topics, report })
 }
 
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>, BrokerError> {
+/// Creates the data directory where it is missing, and keeps other processes out of it.
+pub(crate) fn create_and_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>, BrokerError> {
+    let io = |operation, path: &Path, error| BrokerError::io(operation, path, error);
+    let fresh_dir = !disk.exists(dir).map_err(|error| io("look for", dir, error))?;
+    disk.create_dir_all(dir).map_err(|error| io("create", dir, error))?;
+    if let Some(above) = dir.parent().filter(|above| fresh_dir && !above.as_os_str().is_empty()) {
+        disk.sync_dir(above).map_err(|error| io("sync", above, error))?;
+    }
+    lock(disk, dir)
+}
+
+/// Keeps other processes out of a data directory.
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>, BrokerError> {
     disk.lock(&dir.join(layout::LOCK)).map_err(|error| {
         let held = error.kind() == io::ErrorKind::WouldBlock;
         match lock_holder(&error) {

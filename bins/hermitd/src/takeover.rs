@@ -1,0 +1,60 @@
+//! Taking over the data directory of an older HermitMQ, at start.
+
+use anyhow::{Context as _, bail};
+use hermit_broker::BrokerConfig;
+use hermit_broker::import::{self, Found, Plan};
+
+use crate::settings::ImportName;
+
+/// Bytes from one line of progress to the next.
+const TELL_BYTES: u64 = 1 << 30;
+
+/// Imports what an older HermitMQ has left in the data directory, if that is what it holds.
+pub(crate) fn take_over(config: &BrokerConfig, import: ImportName) -> anyhow::Result<()> {
+    let dir = &config.data_dir;
+    match import::look(dir)? {
+        Found::Nothing | Found::Current => return Ok(()),
+        Found::Older | Found::Unfinished => {}
+    }
+    if import == ImportName::Never {
+        bail!(
+            "{} holds the data of an older HermitMQ, and `import` is `never`: set it to `auto`, run `hermit-cli log import {}`, or choose another data directory",
+            dir.display(),
+            dir.display()
+        );
+    }
+    tracing::warn!(dir = %dir.display(), "this is the data directory of an older HermitMQ: it is taken over, which copies all of it once");
+    let mut told_bytes = 0;
+    let imported = import::run(dir, config, |progress| {
+        if progress.done_bytes >= told_bytes + TELL_BYTES {
+            told_bytes = progress.done_bytes;
+            let import::Progress { topic, partition, done_bytes, total_bytes } = *progress;
+            tracing::info!(%topic, %partition, done_bytes, total_bytes, "importing");
+        }
+    });
+    let plan = imported.context("the data of the older HermitMQ were not taken over, and no broker was started")?;
+    tell(&plan);
+    Ok(())
+}
+
+fn tell(plan: &Plan) {
+    for finding in &plan.findings {
+        tracing::warn!("import: {finding}");
+    }
+    for topic in &plan.topics {
+        for partition in &topic.partitions {
+            let (first, end, frames) = (partition.first, partition.end, partition.frames);
+            tracing::info!(topic = %topic.name, partition = %partition.partition, %first, %end, frames, "imported");
+        }
+    }
+    tracing::warn!(
+        topics = plan.topics.len(),
+        frames = plan.frames(),
+        bytes = plan.body_bytes(),
+        committed_positions = plan.positions,
+        findings = plan.findings.len(),
+        "the older HermitMQ's data were taken over; their age counts from now. The old directories ({}/<topic>_<partition>) are unchanged and not used any more: \
+         remove them once you are content",
+        plan.old_dir.display()
+    );
+}
