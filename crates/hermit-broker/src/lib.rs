@@ -15,6 +15,7 @@ mod limits;
 mod maintenance;
 mod manifest;
 mod memory;
+pub mod offline;
 mod offsets;
 mod partition;
 mod producers;

@@ -50,6 +50,12 @@ pub enum BrokerError {
         /// The newest one that is read.
         supported: u32,
     },
+    /// The directory is not a data directory.
+    #[error("{} is no data directory of HermitMQ: it has neither a manifest nor partitions", path.display())]
+    NoDataDirectory {
+        /// What was given.
+        path: PathBuf,
+    },
     /// The directory holds the data of an older HermitMQ, and none of this release.
     #[error(
         "{} holds the data of an older HermitMQ, {}: start hermitd on it, which takes them over, or run `hermit-cli log import`", path.display(),

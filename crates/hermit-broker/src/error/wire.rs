@@ -59,6 +59,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::Io { .. }
         | BrokerError::Locked { .. }
         | BrokerError::NewerFormat { .. }
+        | BrokerError::NoDataDirectory { .. }
         | BrokerError::NotImported { .. }
         | BrokerError::ManifestRecord(_)
         | BrokerError::Limits(_)
