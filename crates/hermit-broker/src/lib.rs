@@ -8,6 +8,7 @@ mod config;
 mod directories;
 mod env;
 mod error;
+mod groups;
 mod ids;
 pub mod import;
 mod layout;

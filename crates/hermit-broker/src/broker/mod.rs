@@ -1,5 +1,6 @@
 //! The broker, in process: no socket, no runtime and no thread is needed for anything here.
 
+mod groups;
 mod positions;
 mod stop;
 mod topics;
@@ -18,6 +19,7 @@ pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
+use crate::groups::Groups;
 use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
@@ -54,7 +56,8 @@ pub(crate) struct Inner {
     broker_id: u128,
     instance: u64,
     ids: Ids,
-    registry: Registry,
+    registry: Arc<Registry>,
+    groups: Arc<Groups>,
     offsets: RwLock<Option<Arc<Offsets>>>,
     /// All that changes topics holds this.
     manifest: Mutex<Manifest>,
@@ -94,8 +97,11 @@ impl Broker {
         config.check()?;
         let ids = Ids::new(config.id_seed);
         let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, &ids)?;
-        let registry = Registry::new();
+        let registry = Arc::new(Registry::new());
         topics.iter().for_each(|topic| registry.insert(topic));
+        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone()));
+        let listener: std::sync::Weak<Groups> = Arc::downgrade(&groups);
+        registry.set_listener(listener);
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
         let instance = ids.next()? as u64;
         let state = manifest.state();
@@ -106,6 +112,7 @@ impl Broker {
             instance,
             ids,
             registry,
+            groups,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),
             producers_end: AtomicI64::new(producers.end().0),
@@ -345,6 +352,8 @@ impl Broker {
     /// does this; with [`Broker::open_with`] it is the caller's to do.
     pub fn maintain(&self) {
         self.check_space();
+        self.tick_groups();
+        self.tidy_positions();
         for topic in self.topics() {
             for partition in &topic.partitions {
                 if *self.inner.phase.borrow() >= Phase::Closed {
