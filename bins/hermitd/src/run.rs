@@ -31,6 +31,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     takeover::take_over(&config, settings.import)?;
+    config.described_settings = settings.described(&config);
     let broker = Broker::open(config)?;
     broker.report().log();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -125,6 +125,20 @@ pub struct TopicMeta {
     pub created_at: u64,
     /// Its settings.
     pub settings: TopicSettings,
+    /// How often it was altered or grown: of two copies of its metadata, the one with the higher number is the newer.
+    pub revision: u64,
+}
+
+impl TopicMeta {
+    /// With other settings.
+    pub(crate) fn altered(&self, settings: TopicSettings) -> Self {
+        Self { settings, revision: self.revision.saturating_add(1), ..self.clone() }
+    }
+
+    /// With more partitions.
+    pub(crate) fn grown(&self, partitions: u32) -> Self {
+        Self { partitions, revision: self.revision.saturating_add(1), ..self.clone() }
+    }
 }
 
 /// A topic that is being served.

@@ -21,7 +21,6 @@
 mod batch;
 mod checkpoint;
 mod clock;
-mod compacted;
 mod config;
 mod dir_watch;
 pub mod disk;

@@ -1,5 +1,6 @@
 //! One partition's log.
 
+mod alter;
 mod append;
 mod compact;
 mod cursor;
@@ -193,8 +194,6 @@ struct Flushing {
 struct Maintaining {
     /// The next compaction notes keys from here on.
     compact_from: Offset,
-    /// Gaps before this are known to be a compaction's.
-    compacted_end: Offset,
 }
 
 #[derive(Debug)]
@@ -216,13 +215,6 @@ impl Log {
     #[must_use]
     pub fn config(&self) -> LogConfig {
         self.inner.state.lock().config.clone()
-    }
-
-    /// Changes the settings, but for durability and the index interval, which hold until the log is opened again.
-    pub fn set_config(&self, config: LogConfig) {
-        let mut state = self.inner.state.lock();
-        let durability = state.config.durability;
-        state.config = LogConfig { durability, ..config };
     }
 
     /// The epoch that new frames are appended under.

@@ -161,7 +161,7 @@ fn trimming_and_retention_remove_a_prefix_and_keep_the_next_offset() {
     assert!(log.size_bytes() < 4000 && log.size_bytes() >= 2000, "{}", log.size_bytes());
     let mut slow = log.cursor(log.bounds().log_start).unwrap();
     slow.next(1).unwrap().unwrap();
-    log.set_config(LogConfig { retention_age: Some(Duration::from_secs(60)), ..small_segments() });
+    log.set_config(LogConfig { retention_age: Some(Duration::from_secs(60)), ..small_segments() }).unwrap();
     log.apply_retention().unwrap();
     assert!(log.bounds().log_start < Offset(100));
     bench.clock.advance(Duration::from_secs(120));

@@ -1,5 +1,6 @@
 //! Settings: flags over environment over file over defaults. What is mis-spelt or not allowed refuses the start.
 
+mod describe;
 mod file;
 mod log;
 #[cfg(test)]

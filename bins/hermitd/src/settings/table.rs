@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use hermit_broker::{BrokerConfig, Durability, Limits, TopicSettings};
+use hermit_broker::{BrokerConfig, Durability, Limits, NEVER, TopicSettings};
 use serde::Deserialize;
 
 use super::Settings;
@@ -45,6 +45,11 @@ macro_rules! settings {
             /// These, and where these are silent, `other`.
             pub(super) fn or(&self, other: &Self) -> Self {
                 Self { $($name: self.$name.clone().or_else(|| other.$name.clone()),)+ }
+            }
+
+            /// Names and values, in the order of the table.
+            fn described(&self) -> Vec<(String, String)> {
+                vec![$((stringify!($name).to_owned(), super::describe::value(self.$name.as_ref())),)+]
             }
         }
     };
@@ -161,6 +166,54 @@ impl Given {
         super::log::check(&log)?;
         let import = self.import.unwrap_or(ImportName::Auto);
         Ok(Settings { broker, listen, threads, log, import, notes: Vec::new() })
+    }
+
+    /// Every setting as it holds. None of them is a secret; one that is must be left out here.
+    fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
+        let Settings { listen, threads, log, import, .. } = settings;
+        let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
+        let ms = |time: Duration| Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let unless_never = |value: u64| (value != NEVER).then_some(value);
+        Self {
+            data_dir: Some(broker.data_dir.clone()),
+            listen: Some(listen.clone()),
+            durability: Some(match topics.durability {
+                Durability::Sync => DurabilityName::Sync,
+                Durability::Os => DurabilityName::Os,
+            }),
+            os_flush_interval_ms: ms(broker.log.os_flush_interval),
+            import: Some(*import),
+            create_topics: Some(broker.create_topics),
+            default_partitions: Some(broker.default_partitions),
+            segment_bytes: Some(topics.segment_bytes),
+            retention_age_ms: unless_never(topics.retention_age_ms),
+            retention_bytes: unless_never(topics.retention_bytes),
+            maintenance_interval_s: Some(broker.maintenance_interval.as_secs()),
+            max_frame_bytes: Some(limits.max_frame_bytes),
+            max_record_count: Some(limits.max_record_count),
+            max_connections: Some(limits.max_connections),
+            max_inflight_bytes: Some(limits.max_inflight_bytes),
+            max_subscriptions: Some(limits.max_subscriptions),
+            max_partitions: Some(limits.max_partitions),
+            max_open_files: Some(broker.max_open_files),
+            handshake_timeout_ms: ms(limits.handshake_timeout),
+            frame_timeout_ms: ms(limits.frame_timeout),
+            write_timeout_ms: ms(limits.write_timeout),
+            heartbeat_interval_ms: ms(limits.heartbeat_interval),
+            drain_timeout_ms: ms(limits.drain_timeout),
+            disk_low_bytes: Some(limits.disk_low_bytes),
+            disk_high_bytes: Some(limits.disk_high_bytes),
+            threads: Some(*threads),
+            flush_threads: Some(broker.flush_threads),
+            log: Some(log.clone()),
+        }
+    }
+}
+
+impl Settings {
+    /// Names and values for whoever asks the broker, where `broker` is what it was started with.
+    pub(crate) fn described(&self, broker: &BrokerConfig) -> Vec<(String, String)> {
+        Given::as_settled(self, broker).described()
     }
 }
 

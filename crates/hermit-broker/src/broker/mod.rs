@@ -1,6 +1,7 @@
 //! The broker, in process: no socket, no runtime and no thread is needed for anything here.
 
-mod groups;
+mod alter;
+mod describe;
 mod positions;
 mod stop;
 mod topics;
@@ -13,13 +14,13 @@ use hermit_proto::{PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
+pub(crate) use describe::PROGRAM;
 pub use positions::Position;
 pub(crate) use positions::offsets_settings;
 pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
-use crate::groups::Groups;
 use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
@@ -55,9 +56,10 @@ pub(crate) struct Inner {
     env: LogEnv,
     broker_id: u128,
     instance: u64,
+    /// By the broker's clock, in ns since the Unix epoch.
+    started_at: u64,
     ids: Ids,
-    registry: Arc<Registry>,
-    groups: Arc<Groups>,
+    registry: Registry,
     offsets: RwLock<Option<Arc<Offsets>>>,
     /// All that changes topics holds this.
     manifest: Mutex<Manifest>,
@@ -97,11 +99,8 @@ impl Broker {
         config.check()?;
         let ids = Ids::new(config.id_seed);
         let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, &ids)?;
-        let registry = Arc::new(Registry::new());
+        let registry = Registry::new();
         topics.iter().for_each(|topic| registry.insert(topic));
-        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone()));
-        let listener: std::sync::Weak<Groups> = Arc::downgrade(&groups);
-        registry.set_listener(listener);
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
         let instance = ids.next()? as u64;
         let state = manifest.state();
@@ -110,9 +109,9 @@ impl Broker {
         let inner = Inner {
             broker_id,
             instance,
+            started_at: env.clock.now(),
             ids,
             registry,
-            groups,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),
             producers_end: AtomicI64::new(producers.end().0),
@@ -352,8 +351,6 @@ impl Broker {
     /// does this; with [`Broker::open_with`] it is the caller's to do.
     pub fn maintain(&self) {
         self.check_space();
-        self.tick_groups();
-        self.tidy_positions();
         for topic in self.topics() {
             for partition in &topic.partitions {
                 if *self.inner.phase.borrow() >= Phase::Closed {

@@ -1,4 +1,4 @@
-//! Creating, altering and deleting topics.
+//! Creating and deleting topics.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use hermit_proto::{TopicId, TopicName};
 
 use super::{Broker, Phase};
 use crate::error::{BrokerError, Counted};
-use crate::layout;
-use crate::manifest::{Manifest, Record, write_topic_copy};
+use crate::manifest::{Manifest, Record};
+use crate::partition::Partition;
 use crate::start::open_topic;
 use crate::topic::{Topic, TopicMeta, TopicSettings};
 
@@ -59,13 +59,12 @@ impl Broker {
         if state.by_name(&name).is_some() {
             return Err(BrokerError::TopicExists { topic: name.to_string() });
         }
-        let total: u64 = state.topics.values().map(|entry| u64::from(entry.meta.partitions)).sum();
         let limit = limits.max_total_partitions as u64;
-        if total.saturating_add(partitions.into()) > limit {
+        if state.total_partitions().saturating_add(partitions.into()) > limit {
             return Err(BrokerError::TooMany { what: Counted::TotalPartitions, limit });
         }
         let (id, epoch) = (TopicId(self.inner.ids.next()?), state.epoch);
-        let meta = TopicMeta { id, name, partitions, created_at: self.inner.env.clock.now(), settings };
+        let meta = TopicMeta { id, name, partitions, created_at: self.inner.env.clock.now(), settings, revision: 0 };
         manifest.append(&[Record::CreateIntent(meta.clone())])?;
         let disk = &*self.inner.env.disk;
         let topic = match crate::directories::create(disk, &self.config().data_dir, &meta) {
@@ -73,11 +72,11 @@ impl Broker {
             Err(error) => return Err(self.undo_create(&mut manifest, &meta, error)),
         };
         if let Some(error) = topic.partitions.iter().find_map(|partition| partition.log().err()) {
-            self.close_partitions(&topic);
+            close(&topic.partitions);
             return Err(self.undo_create(&mut manifest, &meta, error));
         }
         if let Err(error) = manifest.append(&[Record::CreateDone(id)]) {
-            self.close_partitions(&topic);
+            close(&topic.partitions);
             return Err(self.undo_create(&mut manifest, &meta, error));
         }
         self.inner.registry.insert(&topic);
@@ -96,50 +95,14 @@ impl Broker {
     fn remove_recorded(&self, manifest: &mut Manifest, meta: &TopicMeta) -> Result<(), BrokerError> {
         let reserve = &self.inner.reserve;
         reserve.with(|| manifest.append(&[Record::DeleteIntent(meta.id)]))?;
-        self.remove_deleted(manifest, meta)
+        self.remove_deleted(manifest, meta.id)
     }
 
-    fn remove_deleted(&self, manifest: &mut Manifest, meta: &TopicMeta) -> Result<(), BrokerError> {
-        crate::directories::remove(&*self.inner.env.disk, &self.config().data_dir, meta)?;
-        self.inner.reserve.with(|| manifest.append(&[Record::DeleteDone(meta.id)]))
-    }
-
-    fn close_partitions(&self, topic: &Topic) {
-        for partition in &topic.partitions {
-            partition.progress().delete();
-            // A closed log writes nothing more, so that its directory stays empty once it has been emptied. That it could not be
-            // flushed does not matter any more.
-            if let Some(Err(error)) = partition.any_log().map(hermit_log::Log::close) {
-                tracing::debug!(topic = %topic.meta.name, partition = %partition.id(), %error, "the log of a deleted topic was not flushed");
-            }
-        }
-    }
-
-    /// Changes a topic's settings, for good and at once. Blocks while the disk syncs.
-    ///
-    /// # Errors
-    /// [`BrokerError::UnknownTopic`], [`BrokerError::InvalidConfig`]; the disk refuses.
-    pub fn alter_topic(&self, name: &TopicName, config: &TopicConfig) -> Result<Arc<Topic>, BrokerError> {
-        let mut manifest = self.manifest()?;
-        let topic = self.topic(name)?;
-        let settings = topic.meta.settings.with(config)?;
-        let meta = TopicMeta { settings, ..topic.meta.clone() };
-        manifest.append(&[Record::Alter { id: meta.id, settings }])?;
-        let log_config = settings.log_config(&self.config().log, self.limits().frame_limits());
-        for partition in &topic.partitions {
-            if let Some(log) = partition.any_log() {
-                log.set_config(log_config.clone());
-            }
-            partition.set_compacted(settings.compaction);
-            // The copies serve a lost manifest only: an old one costs the change, not data.
-            let dir = layout::partition_dir(&self.config().data_dir, meta.id, partition.id());
-            if let Err(error) = write_topic_copy(&*self.inner.env.disk, &dir, &meta) {
-                tracing::warn!(topic = %name, dir = %dir.display(), %error, "the topic's copy keeps the old settings");
-            }
-        }
-        let altered = Arc::new(Topic { meta, partitions: topic.partitions.clone() });
-        self.inner.registry.insert(&altered);
-        Ok(altered)
+    fn remove_deleted(&self, manifest: &mut Manifest, id: TopicId) -> Result<(), BrokerError> {
+        // The manifest's own count: it may know of partitions that were being added.
+        let partitions = manifest.state().topics.get(&id).map_or(0, |entry| entry.partitions());
+        crate::directories::remove(&*self.inner.env.disk, &self.config().data_dir, id, 0..partitions)?;
+        self.inner.reserve.with(|| manifest.append(&[Record::DeleteDone(id)]))
     }
 
     /// Deletes a topic and its data. When this returns, the topic is gone, also after a power cut. Blocks while the disk works.
@@ -156,15 +119,27 @@ impl Broker {
         let id = topic.meta.id;
         self.inner.reserve.with(|| manifest.append(&[Record::DeleteIntent(id)]))?;
         self.inner.registry.remove(&topic);
-        self.close_partitions(&topic);
-        if let Err(error) = self.remove_deleted(&mut manifest, &topic.meta) {
+        close(&topic.partitions);
+        if let Err(error) = self.remove_deleted(&mut manifest, id) {
             tracing::error!(topic = %name, %error, "a deleted topic's data cannot be removed now; the next start will");
         }
         drop(manifest);
         if let Some(offsets) = self.offsets() {
-            offsets.forget_topic(id, self.monotonic());
+            offsets.forget_topic(id);
         }
         tracing::info!(topic = %name, %id, "deleted a topic");
         Ok(())
+    }
+}
+
+/// Closes partitions whose directories are going to be removed.
+pub(super) fn close(partitions: &[Arc<Partition>]) {
+    for partition in partitions {
+        partition.progress().delete();
+        // A closed log writes nothing more, so that its directory stays empty once it has been emptied. That it could not be flushed does
+        // not matter any more.
+        if let Some(Err(error)) = partition.any_log().map(hermit_log::Log::close) {
+            tracing::debug!(topic = %partition.topic(), partition = %partition.id(), %error, "the log of a deleted partition was not flushed");
+        }
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::UnknownPartition { partitions, .. } => {
             wire(Status::UnknownPartition).field("partition").detail((*partitions).into())
         }
+        BrokerError::FewerPartitions { has, .. } => wire(Status::InvalidConfig).field("partitions").detail((*has).into()),
         BrokerError::TopicExists { .. } => wire(Status::TopicExists).field("topic"),
         BrokerError::Name(name) => name.clone().into(),
         BrokerError::InvalidConfig { field, .. } => wire(Status::InvalidConfig).field(*field),
@@ -47,24 +48,12 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         }
         BrokerError::Diverged { end, .. } => wire(Status::Diverged).field("leader_epoch").detail(end.0),
         BrokerError::UnknownProducer { .. } => wire(Status::UnknownProducer).field("producer_id"),
-        BrokerError::UnknownGroup { .. } => wire(Status::UnknownGroup).field("group"),
-        BrokerError::UnknownMember { .. } => wire(Status::UnknownMember).field("member"),
-        BrokerError::UnknownVersion { .. } => wire(Status::Malformed).field("version"),
-        BrokerError::StaleGeneration { .. } => wire(Status::StaleGeneration).field("generation"),
-        BrokerError::GroupActive { .. } => wire(Status::GroupActive).field("group"),
-        BrokerError::InconsistentStrategy { .. } => wire(Status::InconsistentStrategy).field("strategy"),
-        BrokerError::InvalidPattern { .. } => wire(Status::InvalidPattern).field("patterns"),
-        BrokerError::SubscribedName { source } => WireError::from(source.clone()).field("topics"),
-        BrokerError::AnswerTooLarge { bytes, limit_bytes } => {
-            wire(Status::TooLarge).field("group").detail(*limit_bytes).detail(*bytes)
-        }
         BrokerError::TooMany { what, limit } => match what {
             Counted::Connections => wire(Status::TooManyConnections).detail(*limit),
             Counted::Subscriptions => wire(Status::TooManySubscriptions).detail(*limit),
             Counted::Partitions => wire(Status::InvalidConfig).field("partitions").detail(*limit),
-            Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),
-            Counted::MemberSubscriptions => wire(Status::TooLarge).field("topics").detail(*limit),
-            Counted::TotalPartitions | Counted::Positions => wire(Status::TooLarge).detail(*limit),
+            Counted::TotalPartitions => wire(Status::TooLarge).field("partitions").detail(*limit),
+            Counted::Positions => wire(Status::TooLarge).detail(*limit),
         },
         BrokerError::ShuttingDown => wire(Status::ShuttingDown),
         BrokerError::Io { .. } if error.is_disk_full() => wire(Status::DiskFull),
@@ -72,7 +61,6 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::Io { .. }
         | BrokerError::Locked { .. }
         | BrokerError::NewerFormat { .. }
-        | BrokerError::NoDataDirectory { .. }
         | BrokerError::NotImported { .. }
         | BrokerError::ManifestRecord(_)
         | BrokerError::Limits(_)

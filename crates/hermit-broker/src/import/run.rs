@@ -91,7 +91,7 @@ impl Import<'_> {
     fn metas(&self) -> Result<Vec<TopicMeta>, ImportError> {
         let created_at = self.env.clock.now();
         let meta = |name, partitions, settings| -> Result<TopicMeta, BrokerError> {
-            Ok(TopicMeta { id: TopicId(self.ids.next()?), name, partitions, created_at, settings })
+            Ok(TopicMeta { id: TopicId(self.ids.next()?), name, partitions, created_at, settings, revision: 0 })
         };
         let partitions = |topic: &TopicPlan| u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
         let topics = self.planned.plan.topics.iter();

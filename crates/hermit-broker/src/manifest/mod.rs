@@ -16,7 +16,7 @@ use hermit_log::disk::{Disk, DiskFile, Open, read_file, write_atomically};
 pub(crate) use record::Record;
 pub use record::RecordError;
 pub use state::{Damage, FORMAT_VERSION};
-pub(crate) use state::{Entry, Facts, Stage, State, read};
+pub(crate) use state::{Entry, Facts, Growth, Stage, State, read};
 pub(crate) use topic_copy::{read as read_topic_copy, write as write_topic_copy};
 
 use crate::error::BrokerError;

@@ -32,6 +32,14 @@ pub(crate) enum Record {
     DeleteIntent(TopicId),
     /// The topic's directories are gone.
     DeleteDone(TopicId),
+    /// The topic is going to have so many partitions; the directories of the new ones may be there in part.
+    GrowIntent { id: TopicId, partitions: u32 },
+    /// The new partitions are there, all of them.
+    GrowDone(TopicId),
+    /// The new partitions are not going to be there; their directories may be there in part.
+    GrowUndo(TopicId),
+    /// The directories of the new partitions are gone.
+    GrowUndone(TopicId),
 }
 
 mod kind {
@@ -43,6 +51,11 @@ mod kind {
     pub(super) const ALTER: u8 = 6;
     pub(super) const DELETE_INTENT: u8 = 7;
     pub(super) const DELETE_DONE: u8 = 8;
+    // From format 2 on.
+    pub(super) const GROW_INTENT: u8 = 9;
+    pub(super) const GROW_DONE: u8 = 10;
+    pub(super) const GROW_UNDO: u8 = 11;
+    pub(super) const GROW_UNDONE: u8 = 12;
 }
 
 /// Why bytes are no record.
@@ -116,6 +129,23 @@ impl Record {
                 body.u8(kind::DELETE_DONE);
                 body.u128(id.0);
             }
+            Self::GrowIntent { id, partitions } => {
+                body.u8(kind::GROW_INTENT);
+                body.u128(id.0);
+                body.u32(*partitions);
+            }
+            Self::GrowDone(id) => {
+                body.u8(kind::GROW_DONE);
+                body.u128(id.0);
+            }
+            Self::GrowUndo(id) => {
+                body.u8(kind::GROW_UNDO);
+                body.u128(id.0);
+            }
+            Self::GrowUndone(id) => {
+                body.u8(kind::GROW_UNDONE);
+                body.u128(id.0);
+            }
         }
     }
 
@@ -132,7 +162,11 @@ impl Record {
             kind::ALTER => Self::Alter { id: TopicId(body.u128("id")?), settings: read_settings(&mut body)? },
             kind::DELETE_INTENT => Self::DeleteIntent(TopicId(body.u128("id")?)),
             kind::DELETE_DONE => Self::DeleteDone(TopicId(body.u128("id")?)),
-            other => return Err(BodyError::BadValue { field: "kind", value: other.into(), allowed: "1 to 8" }.into()),
+            kind::GROW_INTENT => Self::GrowIntent { id: TopicId(body.u128("id")?), partitions: body.u32("partitions")? },
+            kind::GROW_DONE => Self::GrowDone(TopicId(body.u128("id")?)),
+            kind::GROW_UNDO => Self::GrowUndo(TopicId(body.u128("id")?)),
+            kind::GROW_UNDONE => Self::GrowUndone(TopicId(body.u128("id")?)),
+            other => return Err(BodyError::BadValue { field: "kind", value: other.into(), allowed: "1 to 12" }.into()),
         };
         Ok((record, size))
     }
@@ -167,6 +201,7 @@ pub(super) fn write_meta(meta: &TopicMeta, body: &mut BodyWriter<'_>) {
     body.u32(meta.partitions);
     body.u64(meta.created_at);
     write_settings(&meta.settings, body);
+    body.u64(meta.revision);
 }
 
 pub(super) fn read_meta(body: &mut BodyReader<'_>) -> Result<TopicMeta, BodyError> {
@@ -174,7 +209,10 @@ pub(super) fn read_meta(body: &mut BodyReader<'_>) -> Result<TopicMeta, BodyErro
     let name = TopicName::new(body.string("name")?).map_err(|_bad| BodyError::NotUtf8 { field: "name" })?;
     let partitions = body.u32("partitions")?;
     let created_at = body.u64("created_at")?;
-    Ok(TopicMeta { id, name, partitions, created_at, settings: read_settings(body)? })
+    let settings = read_settings(body)?;
+    // Format 1 ends here.
+    let revision = if body.rest().is_empty() { 0 } else { body.u64("revision")? };
+    Ok(TopicMeta { id, name, partitions, created_at, settings, revision })
 }
 
 fn write_settings(settings: &TopicSettings, body: &mut BodyWriter<'_>) {

@@ -18,11 +18,35 @@ pub(crate) enum Stage {
     Deleting,
 }
 
+/// Partitions that a topic is going to have, or was going to have, beyond those of its metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// To so many, in all.
+    Growing(u32),
+    /// The directories up to so many are to be removed.
+    Undoing(u32),
+}
+
 /// A topic of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) meta: TopicMeta,
     pub(crate) stage: Stage,
+    pub(crate) growth: Option<Growth>,
+}
+
+impl Entry {
+    const fn new(meta: TopicMeta, stage: Stage) -> Self {
+        Self { meta, stage, growth: None }
+    }
+
+    /// The partitions that may have directories.
+    pub(crate) const fn partitions(&self) -> u32 {
+        match self.growth {
+            Some(Growth::Growing(partitions) | Growth::Undoing(partitions)) => partitions,
+            None => self.meta.partitions,
+        }
+    }
 }
 
 /// The sum of the records.
@@ -36,8 +60,13 @@ pub(crate) struct State {
     names: HashMap<TopicName, TopicId>,
 }
 
-/// The format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format that this release writes, and the newest that it reads. What an older release wrote is rewritten at the first start.
+///
+/// | version | what is new |
+/// | --- | --- |
+/// | 1 | |
+/// | 2 | records of adding partitions; how often a topic was changed |
+pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"HERMITMQ";
 const VERSION_AT: usize = MAGIC.len();
 const CRC_AT: usize = VERSION_AT + 4;
@@ -61,6 +90,8 @@ pub(crate) struct Facts {
     pub(crate) state: State,
     /// Their bytes, with the header.
     pub(crate) good_bytes: usize,
+    /// The format that they are in.
+    pub(crate) version: u32,
     pub(crate) damage: Option<Damage>,
 }
 
@@ -90,10 +121,10 @@ fn version(bytes: &[u8]) -> Result<u32, &'static str> {
 
 /// Reads a manifest. Never fails at damage: it tells what came before.
 pub(crate) fn read(bytes: &[u8]) -> Result<Facts, Newer> {
-    let mut facts = Facts { state: State::default(), good_bytes: 0, damage: None };
+    let mut facts = Facts { state: State::default(), good_bytes: 0, version: FORMAT_VERSION, damage: None };
     match version(bytes) {
         Ok(version) if version > FORMAT_VERSION => return Err(Newer(version)),
-        Ok(_known) => facts.good_bytes = HEADER_BYTES,
+        Ok(known) => (facts.good_bytes, facts.version) = (HEADER_BYTES, known),
         Err(what) => facts.damage = Some(Damage { position: 0, what: what.into() }),
     }
     while facts.damage.is_none()
@@ -141,19 +172,22 @@ impl State {
                     return refuse("a topic name was used twice");
                 }
                 self.names.insert(meta.name.clone(), meta.id);
-                self.topics.insert(meta.id, Entry { meta, stage: Stage::Creating });
+                self.topics.insert(meta.id, Entry::new(meta, Stage::Creating));
             }
             Record::CreateDone(id) => match self.topics.get_mut(&id) {
                 Some(entry) if entry.stage == Stage::Creating => entry.stage = Stage::Live,
                 _ => return refuse("a topic was completed that was not begun"),
             },
             Record::Alter { id, settings } => match self.topics.get_mut(&id) {
-                Some(entry) => entry.meta.settings = settings,
+                Some(entry) => entry.meta = entry.meta.altered(settings),
                 None => return refuse("a topic was altered that is not there"),
             },
             Record::DeleteIntent(id) => match self.topics.get_mut(&id) {
                 Some(entry) => {
                     entry.stage = Stage::Deleting;
+                    // All its directories go, those of a growth that came to nothing too.
+                    entry.meta.partitions = entry.partitions();
+                    entry.growth = None;
                     self.names.remove(&entry.meta.name);
                 }
                 None => return refuse("a topic was deleted that is not there"),
@@ -162,8 +196,48 @@ impl State {
                 Some(entry) if entry.stage == Stage::Deleting => drop(self.topics.remove(&id)),
                 _ => return refuse("a topic is gone that was not deleted"),
             },
+            Record::GrowIntent { id, partitions } => match self.topics.get_mut(&id) {
+                Some(entry) if entry.stage != Stage::Live || entry.growth.is_some() => {
+                    return refuse("a topic was to grow that was not to be had");
+                }
+                Some(entry) if partitions > entry.meta.partitions => entry.growth = Some(Growth::Growing(partitions)),
+                _ => return refuse("a topic was to grow that is not there, or has as many partitions"),
+            },
+            Record::GrowDone(id) => match self.topics.get_mut(&id).map(|entry| (entry.growth, entry)) {
+                Some((Some(Growth::Growing(partitions)), entry)) => {
+                    entry.meta = entry.meta.grown(partitions);
+                    entry.growth = None;
+                }
+                _ => return refuse("a topic has grown that was not to"),
+            },
+            Record::GrowUndo(id) => match self.topics.get_mut(&id).map(|entry| (entry.growth, entry)) {
+                Some((Some(Growth::Growing(partitions)), entry)) => entry.growth = Some(Growth::Undoing(partitions)),
+                _ => return refuse("a growth was taken back that was not begun"),
+            },
+            Record::GrowUndone(id) => match self.topics.get_mut(&id) {
+                Some(entry) if matches!(entry.growth, Some(Growth::Undoing(_))) => entry.growth = None,
+                _ => return refuse("a growth is gone that was not taken back"),
+            },
         }
         Ok(())
+    }
+
+    /// Takes over what a copy of a topic's metadata tells, where that is newer. Answers whether it was.
+    pub(crate) fn renew(&mut self, copy: &TopicMeta) -> bool {
+        let entry =
+            self.topics.get_mut(&copy.id).filter(|entry| entry.stage != Stage::Deleting && entry.meta.revision < copy.revision);
+        let Some(entry) = entry else { return false };
+        let partitions = entry.meta.partitions.max(copy.partitions);
+        entry.meta = TopicMeta { partitions, settings: copy.settings, revision: copy.revision, ..entry.meta.clone() };
+        if entry.partitions() <= partitions {
+            entry.growth = None;
+        }
+        true
+    }
+
+    /// Partitions of all topics, with those that are going to be there.
+    pub(crate) fn total_partitions(&self) -> u64 {
+        self.topics.values().map(|entry| u64::from(entry.partitions())).sum()
     }
 
     /// The topic of a name that is there, or is going to be.
@@ -186,6 +260,12 @@ impl State {
                 Stage::Creating => {}
                 Stage::Live => Record::CreateDone(entry.meta.id).encode_into(&mut bytes),
                 Stage::Deleting => Record::DeleteIntent(entry.meta.id).encode_into(&mut bytes),
+            }
+            if let Some(growth) = entry.growth {
+                Record::GrowIntent { id: entry.meta.id, partitions: entry.partitions() }.encode_into(&mut bytes);
+                if matches!(growth, Growth::Undoing(_)) {
+                    Record::GrowUndo(entry.meta.id).encode_into(&mut bytes);
+                }
             }
         }
         bytes

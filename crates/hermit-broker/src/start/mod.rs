@@ -1,7 +1,6 @@
 //! Starting: what is on the disk, what follows from it, and doing that.
 
 pub(crate) mod clean;
-mod look;
 mod open_manifest;
 mod partitions;
 mod rebuild;
@@ -16,8 +15,7 @@ use hermit_log::LogEnv;
 use hermit_log::disk::{DirLock, Disk, TMP_SUFFIX, lock_holder};
 use hermit_proto::TopicId;
 
-pub(crate) use look::{Looked, look};
-pub(crate) use partitions::{OpenPartitions, open_topic};
+pub(crate) use partitions::{OpenPartitions, open_more, open_topic};
 pub use report::{ManifestRepair, OpenReport, PartitionReport};
 
 use self::clean::LastStop;
@@ -27,7 +25,7 @@ use crate::config::BrokerConfig;
 use crate::error::BrokerError;
 use crate::ids::Ids;
 use crate::layout;
-use crate::manifest::{self, Damage, Facts, Manifest, Record, Stage, State};
+use crate::manifest::{self, Damage, Entry, Facts, Growth, Manifest, Record, Stage, State};
 use crate::reserve::Reserve;
 use crate::topic::{Topic, TopicMeta};
 
@@ -97,7 +95,8 @@ fn facts(dir: &Path, bytes: Option<&[u8]>, stop: LastStop, has_partitions: bool)
     let Some(bytes) = bytes else {
         let damage = Damage { position: 0, what: "the file is missing".into() };
         let lost = has_partitions || stop == LastStop::OtherManifest;
-        return Ok(lost.then(|| Facts { state: State::default(), good_bytes: 0, damage: Some(damage) }));
+        let version = manifest::FORMAT_VERSION;
+        return Ok(lost.then(|| Facts { state: State::default(), good_bytes: 0, version, damage: Some(damage) }));
     };
     let mut facts = manifest::read(bytes).map_err(|newer| BrokerError::NewerFormat {
         path: dir.join(layout::MANIFEST),
@@ -128,22 +127,25 @@ fn find_dirs(disk: &dyn Disk, dir: &Path) -> Result<Vec<FoundDir>, BrokerError> 
 fn unknown_dirs(state: &State, known: &[FoundDir]) -> Vec<String> {
     let ids: HashSet<TopicId> = state.topics.keys().copied().collect();
     let claimed = |found: &&FoundDir| {
-        !ids.contains(&found.topic)
-            || state.topics.get(&found.topic).is_some_and(|entry| entry.meta.partitions <= found.partition.0)
+        !ids.contains(&found.topic) || state.topics.get(&found.topic).is_some_and(|entry| entry.partitions() <= found.partition.0)
     };
     known.iter().filter(claimed).map(|found| layout::partition_dir_name(found.topic, found.partition)).collect()
 }
 
 /// Finishes what the last broker had recorded and not completed. What cannot be done now waits for the next start.
 fn finish_interrupted(disk: &dyn Disk, dir: &Path, manifest: &mut Manifest, reserve: &Reserve, report: &mut OpenReport) {
-    let interrupted: Vec<_> = manifest.state().topics.values().filter(|entry| entry.stage != Stage::Live).cloned().collect();
+    let unfinished = |entry: &&Entry| entry.stage != Stage::Live || entry.growth.is_some();
+    let interrupted: Vec<_> = manifest.state().topics.values().filter(unfinished).cloned().collect();
     for entry in interrupted {
-        let id = entry.meta.id;
-        let finished = match entry.stage {
-            Stage::Live => Ok(()),
-            Stage::Creating => directories_of(disk, dir, &entry.meta, reserve)
+        let (id, partitions) = (entry.meta.id, entry.meta.partitions);
+        let finished = match (entry.stage, entry.growth) {
+            (Stage::Live, None) => Ok(()),
+            (Stage::Live, Some(Growth::Growing(more))) => finish_growth(disk, dir, manifest, reserve, &entry.meta, more),
+            (Stage::Live, Some(Growth::Undoing(more))) => crate::directories::remove(disk, dir, id, partitions..more)
+                .and_then(|()| reserve.with(|| manifest.append(&[Record::GrowUndone(id)]))),
+            (Stage::Creating, _) => directories_of(disk, dir, &entry.meta, reserve)
                 .and_then(|()| reserve.with(|| manifest.append(&[Record::CreateDone(id)]))),
-            Stage::Deleting => crate::directories::remove(disk, dir, &entry.meta)
+            (Stage::Deleting, _) => crate::directories::remove(disk, dir, id, 0..partitions)
                 .and_then(|()| reserve.with(|| manifest.append(&[Record::DeleteDone(id)]))),
         };
         match finished {
@@ -151,6 +153,21 @@ fn finish_interrupted(disk: &dyn Disk, dir: &Path, manifest: &mut Manifest, rese
             Err(error) => report.unfinished.push((entry.meta.name, error)),
         }
     }
+}
+
+fn finish_growth(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &mut Manifest,
+    reserve: &Reserve,
+    meta: &TopicMeta,
+    partitions: u32,
+) -> Result<(), BrokerError> {
+    let grown = meta.grown(partitions);
+    reserve.with(|| crate::directories::grow(disk, dir, &grown, meta.partitions..partitions))?;
+    reserve.with(|| manifest.append(&[Record::GrowDone(meta.id)]))?;
+    crate::directories::renew_copies(disk, dir, &grown, 0..meta.partitions);
+    Ok(())
 }
 
 fn directories_of(disk: &dyn Disk, dir: &Path, meta: &TopicMeta, reserve: &Reserve) -> Result<(), BrokerError> {

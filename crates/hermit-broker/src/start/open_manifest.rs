@@ -33,7 +33,7 @@ impl OpenManifest<'_> {
         facts: Option<Facts>,
         report: &mut OpenReport,
     ) -> Result<Manifest, BrokerError> {
-        let Some(Facts { state, good_bytes, damage }) = facts else {
+        let Some(Facts { state, good_bytes, version, damage }) = facts else {
             report.clean = true;
             return self.create(&State::begin(self.ids.next()?, LeaderEpoch(1)));
         };
@@ -41,8 +41,14 @@ impl OpenManifest<'_> {
             report.clean = false;
             return self.repair(bytes.unwrap_or_default(), state, damage, report);
         }
-        let opened = Manifest::open(Arc::clone(&self.env.disk), self.dir, state, good_bytes as u64);
-        let mut manifest = opened.map_err(|error| BrokerError::io("open", self.path(), error))?;
+        let mut manifest = if version < manifest::FORMAT_VERSION {
+            // Before any record that an older release would take for damage.
+            tracing::info!(from = version, to = manifest::FORMAT_VERSION, "the manifest is rewritten in this release's format");
+            self.create(&state)?
+        } else {
+            let opened = Manifest::open(Arc::clone(&self.env.disk), self.dir, state, good_bytes as u64);
+            opened.map_err(|error| BrokerError::io("open", self.path(), error))?
+        };
         if !report.clean {
             let epoch = rebuild::next_epoch(manifest.state().epoch);
             self.reserve.with(|| manifest.append(&[Record::Epoch(epoch)]))?;
@@ -67,13 +73,15 @@ impl OpenManifest<'_> {
         if state.broker_id == 0 {
             state.broker_id = self.ids.next()?;
         }
-        let copies: Vec<_> = self.known.iter().map(|found| self.read_copy(&state, found)).collect();
+        let copies: Vec<_> = self.known.iter().map(|found| self.read_copy(found)).collect();
         // Where there is no partition at all, a file system is more likely to be missing than every topic to have been deleted.
         let forgotten = if self.known.is_empty() { Vec::new() } else { rebuild::forget_deleted(&mut state, self.known) };
+        let renewed = rebuild::renew(&mut state, &copies);
         let adopted = rebuild::adopt(&mut state, &copies);
         rebuild::jump(&mut state, Duration::from_nanos(self.env.clock.now()));
         let names = |topics: Vec<TopicMeta>| topics.into_iter().map(|meta| meta.name).collect();
-        report.manifest = Some(ManifestRepair { damage, kept, adopted: names(adopted), forgotten: names(forgotten) });
+        report.manifest =
+            Some(ManifestRepair { damage, kept, adopted: names(adopted), renewed: names(renewed), forgotten: names(forgotten) });
         self.create(&state)
     }
 
@@ -84,10 +92,7 @@ impl OpenManifest<'_> {
         })
     }
 
-    fn read_copy(&self, state: &State, found: &FoundDir) -> FoundDir {
-        if state.topics.contains_key(&found.topic) {
-            return found.clone();
-        }
+    fn read_copy(&self, found: &FoundDir) -> FoundDir {
         let partition_dir = layout::partition_dir(self.dir, found.topic, found.partition);
         FoundDir { copy: manifest::read_topic_copy(&*self.env.disk, &partition_dir), ..found.clone() }
     }

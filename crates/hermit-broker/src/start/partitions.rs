@@ -66,9 +66,20 @@ pub(super) fn open_all(config: &BrokerConfig, env: &LogEnv, state: &State, clean
 
 /// Opens a topic that was just created.
 pub(crate) fn open_topic(config: &BrokerConfig, env: &LogEnv, meta: &TopicMeta, leader_epoch: LeaderEpoch) -> Arc<Topic> {
+    Arc::new(Topic { meta: meta.clone(), partitions: open_more(config, env, meta, 0, leader_epoch) })
+}
+
+/// Opens the partitions from number `from` on, which were just created.
+pub(crate) fn open_more(
+    config: &BrokerConfig,
+    env: &LogEnv,
+    meta: &TopicMeta,
+    from: u32,
+    leader_epoch: LeaderEpoch,
+) -> Vec<Arc<Partition>> {
     let start = Start { clean: true, leader_epoch };
     let open = |partition| Arc::new(open_partition(config, env, meta, PartitionId(partition), start).0);
-    Arc::new(Topic { meta: meta.clone(), partitions: (0..meta.partitions).map(open).collect() })
+    (from..meta.partitions).map(open).collect()
 }
 
 fn open_partition(config: &BrokerConfig, env: &LogEnv, meta: &TopicMeta, id: PartitionId, start: Start) -> Opened {

@@ -1,5 +1,6 @@
 //! What a damaged manifest is made good with: the copies in the partitions' directories. Pure.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use hermit_proto::{LeaderEpoch, PartitionId, ProducerId, TopicId};
@@ -15,19 +16,37 @@ pub(super) struct FoundDir {
     pub(super) copy: Option<TopicMeta>,
 }
 
-/// Adds to `state` every topic that only the copies know; gives their metadata.
+/// The directories of each topic, in the order of the ids.
+fn by_topic(found: &[FoundDir]) -> BTreeMap<TopicId, Vec<&FoundDir>> {
+    let mut topics: BTreeMap<TopicId, Vec<&FoundDir>> = BTreeMap::new();
+    for dir in found {
+        topics.entry(dir.topic).or_default().push(dir);
+    }
+    topics
+}
+
+/// The newest sound copy among a topic's directories.
+fn newest(dirs: &[&FoundDir]) -> Option<TopicMeta> {
+    let sound = dirs.iter().filter_map(|dir| dir.copy.as_ref().filter(|copy| copy.id == dir.topic));
+    sound.max_by_key(|copy| copy.revision).cloned()
+}
+
+/// Adds to `state` every topic that only the copies know; gives their metadata. The newest copy tells the settings and the partitions; directories
+/// that follow on those belong to the topic too: they were being added.
 ///
 /// A topic that was deleted is not among them: its copies go first, before anything else of it.
 pub(super) fn adopt(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
-    let mut adopted: Vec<TopicMeta> = Vec::new();
-    for dir in found {
-        let Some(copy) = dir.copy.as_ref().filter(|copy| copy.id == dir.topic) else { continue };
-        if state.topics.contains_key(&copy.id) {
-            continue;
+    let mut adopted = Vec::new();
+    for (id, dirs) in by_topic(found) {
+        let Some(copy) = newest(&dirs).filter(|_| !state.topics.contains_key(&id)) else { continue };
+        let numbers: HashSet<u32> = dirs.iter().map(|dir| dir.partition.0).collect();
+        let with_copy = dirs.iter().filter(|dir| dir.copy.is_some());
+        let highest = with_copy.map(|dir| dir.partition.0.saturating_add(1)).max();
+        let mut partitions = copy.partitions.max(highest.unwrap_or(0));
+        while numbers.contains(&partitions) {
+            partitions = partitions.saturating_add(1);
         }
-        let highest = found.iter().filter(|other| other.topic == copy.id).map(|other| other.partition.0.saturating_add(1)).max();
-        let partitions = copy.partitions.max(highest.unwrap_or(0));
-        let meta = TopicMeta { partitions, ..copy.clone() };
+        let meta = TopicMeta { partitions, ..copy };
         // Where another topic has the name by now, the directory stays where it is, and is reported.
         let applied = state.apply(Record::CreateIntent(meta.clone())).and_then(|()| state.apply(Record::CreateDone(meta.id)));
         if applied.is_ok() {
@@ -35,6 +54,12 @@ pub(super) fn adopt(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
         }
     }
     adopted
+}
+
+/// Takes over what the copies tell of later changes to topics that `state` knows; gives those topics.
+pub(super) fn renew(state: &mut State, found: &[FoundDir]) -> Vec<TopicMeta> {
+    let copies: Vec<_> = by_topic(found).into_values().filter_map(|dirs| newest(&dirs)).collect();
+    copies.into_iter().filter(|copy| state.renew(copy)).collect()
 }
 
 /// Forgets topics of which no directory is there: the record of their deletion is what the damage took. There are no data to lose by it, and the
@@ -76,6 +101,7 @@ mod tests {
             partitions: 2,
             created_at: 0,
             settings: TopicSettings::default(),
+            revision: 0,
         };
         FoundDir { topic: TopicId(topic), partition: PartitionId(partition), copy: Some(copy) }
     }
@@ -88,6 +114,32 @@ mod tests {
         let names: Vec<_> = adopted.iter().map(|meta| (meta.id.0, meta.name.as_str(), meta.partitions)).collect();
         assert_eq!(names, [(1, "a", 2), (3, "b", 5)]);
         assert_eq!(adopt(&mut state, &found), []);
+    }
+
+    #[test]
+    fn the_newest_copy_tells_settings_and_partitions() {
+        let copy = |partition, partitions, revision, segment_bytes| {
+            let mut dir = dir(1, partition, "a");
+            let copy = dir.copy.as_mut().unwrap();
+            (copy.partitions, copy.revision, copy.settings.segment_bytes) = (partitions, revision, segment_bytes);
+            dir
+        };
+        let bare = |partition| FoundDir { copy: None, ..dir(1, partition, "a") };
+        // Grown from 2 to 4, and altered before: the first directory has missed both.
+        let found = [copy(0, 2, 0, 1), copy(1, 2, 1, 2), copy(2, 4, 2, 2), copy(3, 4, 2, 2)];
+        let mut state = State::default();
+        let adopted = adopt(&mut state, &found);
+        assert_eq!((adopted[0].partitions, adopted[0].revision, adopted[0].settings.segment_bytes), (4, 2, 2));
+        // A growth to 4 of which nothing was answered, as directories without copies: with a gap, or without.
+        assert_eq!(adopt(&mut State::default(), &[copy(0, 2, 0, 1), copy(1, 2, 0, 1), bare(3)])[0].partitions, 2);
+        assert_eq!(adopt(&mut State::default(), &[copy(0, 2, 0, 1), copy(1, 2, 0, 1), bare(2)])[0].partitions, 3);
+        // A manifest that has lost its end knows the topic as it was.
+        let mut state = State::default();
+        adopt(&mut state, &found[..1]);
+        assert_eq!(renew(&mut state, &found).len(), 1);
+        let entry = &state.topics[&TopicId(1)];
+        assert_eq!((entry.meta.partitions, entry.meta.settings.segment_bytes), (4, 2));
+        assert_eq!(renew(&mut state, &found), []);
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub struct OpenReport {
     pub leader_epoch: LeaderEpoch,
     /// The manifest was damaged, and made good.
     pub manifest: Option<ManifestRepair>,
-    /// Topics whose interrupted creation or deletion was completed.
+    /// Topics whose interrupted creation, growth or deletion was completed.
     pub finished: Vec<TopicName>,
-    /// Topics whose interrupted creation or deletion could not be completed now, and why.
+    /// Topics whose interrupted creation, growth or deletion could not be completed now, and why.
     pub unfinished: Vec<(TopicName, BrokerError)>,
     /// Directories below `partitions/` that no topic claims. They are left alone.
     pub unknown: Vec<String>,
@@ -41,6 +41,8 @@ pub struct ManifestRepair {
     pub kept: Option<PathBuf>,
     /// Topics that were found by the copies in their directories.
     pub adopted: Vec<TopicName>,
+    /// Topics of which the copies tell later changes than the manifest did.
+    pub renewed: Vec<TopicName>,
     /// Topics of which no directory is there, so that their deletion must have been recorded behind the damage.
     pub forgotten: Vec<TopicName>,
 }
@@ -66,10 +68,10 @@ impl OpenReport {
             positions = self.positions.positions,
             "opened the data directory"
         );
-        if let Some(ManifestRepair { damage, kept, adopted, forgotten }) = &self.manifest {
+        if let Some(ManifestRepair { damage, kept, adopted, renewed, forgotten }) = &self.manifest {
             let names = |topics: &[TopicName]| topics.iter().map(TopicName::to_string).collect::<Vec<_>>();
-            let (adopted, forgotten) = (names(adopted), names(forgotten));
-            tracing::error!(%damage, ?kept, ?adopted, ?forgotten, "the manifest was damaged; it was made good from the topics' directories");
+            let (adopted, renewed, forgotten) = (names(adopted), names(renewed), names(forgotten));
+            tracing::error!(%damage, ?kept, ?adopted, ?renewed, ?forgotten, "the manifest was damaged; it was made good from the topics' directories");
         }
         for (topic, error) in &self.unfinished {
             tracing::error!(%topic, %error, "an interrupted change of this topic cannot be completed now");

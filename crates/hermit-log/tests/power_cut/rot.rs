@@ -45,7 +45,7 @@ impl Stopped {
         rig.plan.config.retention_age = None;
         rig.plan.config.retention_bytes = None;
         rig.plan.config.segment_bytes = 1500;
-        rig.log.set_config(rig.plan.config.clone());
+        rig.log.set_config(rig.plan.config.clone()).unwrap();
         rig.model.compacts = false;
         let mut rng = Rng::new(seed);
         let mut last_group = 0;

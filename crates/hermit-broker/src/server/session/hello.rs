@@ -4,6 +4,7 @@ use hermit_proto::session::{FEATURES, HelloRequest, HelloResponse, Message, SESS
 use hermit_proto::{CorrelationId, Unit};
 
 use super::state::{Session, Stage};
+use crate::broker::PROGRAM;
 
 impl Session {
     pub(super) fn hello(&mut self, unit: &Unit) {
@@ -35,7 +36,7 @@ impl Session {
         let response = HelloResponse {
             version,
             features: hello.features & FEATURES,
-            broker: concat!("hermitmq ", env!("CARGO_PKG_VERSION")).into(),
+            broker: PROGRAM.into(),
             broker_id: self.broker.broker_id(),
             instance: self.broker.instance(),
             limits: SessionLimits {
@@ -47,7 +48,6 @@ impl Session {
             },
         };
         tracing::debug!(client = %hello.client_name, version, "session opened");
-        self.client.clone_from(&hello.client_name);
         self.stage = Stage::Open;
         self.respond(correlation, &response);
         Ok(())

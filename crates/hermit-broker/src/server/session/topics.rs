@@ -1,13 +1,12 @@
-//! Requests about topics: metadata, list, create, delete, offsets, producer ids.
+//! Requests about what there is: metadata, list, offsets; and producer ids. Those that change topics are in [`super::admin`].
 
 use std::collections::HashSet;
 
 use bytes::BytesMut;
 use hermit_proto::session::{
-    CreateTopicRequest, CreateTopicResponse, DeleteTopicRequest, DeleteTopicResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, ListTopicsRequest, ListTopicsResponse, ListedTopic,
-    MetadataRequest, MetadataResponse, MissingTopic, OffsetQuery, PartitionMetadata, Request, Response, Status, TopicMetadata,
-    TopicSelection, WireError,
+    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, ListTopicsRequest, ListTopicsResponse,
+    ListedTopic, MetadataRequest, MetadataResponse, MissingTopic, OffsetQuery, PartitionMetadata, Request, Response, Status,
+    TopicMetadata, TopicSelection, WireError,
 };
 use hermit_proto::{CorrelationId, LeaderEpoch, Offset, TopicId, TopicName, Unit};
 
@@ -20,10 +19,10 @@ use crate::topic::Topic;
 /// Topics on one page of a list, unless the client wants fewer.
 const PAGE: usize = 1000;
 
-pub(super) type Answer<T> = Result<T, WireError>;
+type Answer<T> = Result<T, WireError>;
 
 /// Decodes, asks, encodes.
-pub(super) fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
+fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
     let correlation = unit.correlation();
     let answered = Q::decode(unit.key(), unit.payload()).map_err(WireError::from).and_then(ask);
     write(correlation, answered, out);
@@ -60,21 +59,6 @@ impl Session {
     pub(super) fn list_topics(&mut self, unit: &Unit) {
         let broker = &self.broker;
         answer(unit, &mut self.out, |request: ListTopicsRequest| Ok(list(broker, &request)));
-    }
-
-    pub(super) fn create_topic(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: CreateTopicRequest| {
-            let topic = broker.create_topic(&request.name, request.partitions, &request.config)?;
-            let meta = &topic.meta;
-            Ok(CreateTopicResponse { topic: meta.id, partitions: meta.partitions, config: meta.settings.to_wire() })
-        });
-    }
-
-    pub(super) fn delete_topic(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: DeleteTopicRequest| {
-            broker.delete_topic(&TopicName::new(&request.name)?)?;
-            Ok(DeleteTopicResponse)
-        });
     }
 
     pub(super) fn init_producer(&mut self, unit: &Unit) {

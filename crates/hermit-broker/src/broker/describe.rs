@@ -1,0 +1,52 @@
+//! What the broker is, and how it fares.
+
+use hermit_proto::session::{BrokerSetting, DescribeBrokerResponse};
+
+use super::Broker;
+
+/// Name and version of the program, as clients are told.
+pub(crate) const PROGRAM: &str = concat!("hermitmq ", env!("CARGO_PKG_VERSION"));
+
+impl Broker {
+    /// What the broker is, and how it fares: what clients get from the operation DescribeBroker. Costs a look at every partition.
+    #[must_use]
+    pub fn describe(&self) -> DescribeBrokerResponse {
+        let (limits, topics) = (self.limits(), self.topics());
+        let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
+        let logs = topics.iter().flat_map(|topic| topic.partitions()).filter_map(|partition| partition.log().ok());
+        let settings = self.config().described_settings.iter();
+        DescribeBrokerResponse {
+            broker: PROGRAM.into(),
+            broker_id: self.broker_id(),
+            instance: self.instance(),
+            leader_epoch: self.report().leader_epoch,
+            started_at: self.inner.started_at,
+            topics: count(public().count()),
+            partitions: public().map(|topic| topic.meta.partitions).fold(0, u32::saturating_add),
+            groups: count(self.group_count()),
+            connections: count(self.connections()),
+            max_connections: count(limits.max_connections),
+            inflight_bytes: self.inflight_bytes(),
+            max_inflight_bytes: limits.max_inflight_bytes,
+            log_bytes: logs.map(hermit_log::Log::size_bytes).fold(0, u64::saturating_add),
+            free_bytes: self.inner.env.disk.free_bytes(&self.config().data_dir).unwrap_or(0),
+            settings: settings.map(|(name, value)| BrokerSetting { name: name.clone(), value: value.clone() }).collect(),
+        }
+    }
+
+    /// Groups with members or positions.
+    fn group_count(&self) -> usize {
+        self.offsets().map_or(0, |offsets| offsets.group_count())
+    }
+
+    /// Bytes of log files that were deleted while somebody read them, and that come free when the last reader is done. They explain a disk
+    /// that stays full after a deletion.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.inner.env.files.unlinked_bytes()
+    }
+}
+
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
+}
