@@ -31,11 +31,6 @@ pub(crate) fn age_ms(text: &str) -> Result<Limit, String> {
     parse(text, AGE_UNITS).ok_or_else(|| "write it as `90s`, `12h`, `7d`, or `never`".to_owned())
 }
 
-/// `90s`, `12h`, `7d`, in milliseconds, of which there is an end.
-pub(crate) fn finite_age_ms(text: &str) -> Option<u64> {
-    age_ms(text).ok().map(|limit| limit.0).filter(|limit| *limit != u64::MAX)
-}
-
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<Limit> {
     if text == "never" {
         return Some(Limit(u64::MAX));
@@ -50,15 +45,6 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<Limit> {
 /// A limit for people.
 pub(crate) fn show_bytes(limit: u64) -> String {
     show(limit, &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")], "B")
-}
-
-/// A size for people, to a tenth of its unit.
-pub(crate) fn approximate_bytes(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(factor, _)| bytes >= *factor) {
-        Some((factor, unit)) => format!("{}.{}{unit}", bytes / factor, bytes % factor * 10 / factor),
-        None => format!("{bytes}B"),
-    }
 }
 
 /// A limit in milliseconds for people.
@@ -91,7 +77,6 @@ mod tests {
         }
         assert_eq!(show_bytes(500 << 20), "500MiB");
         assert_eq!(show_bytes(1000), "1000B");
-        assert_eq!([0, 1023, 1024, 1536, (5 << 40) - 1].map(approximate_bytes), ["0B", "1023B", "1.0KiB", "1.5KiB", "4.9TiB"]);
         assert_eq!(show_age_ms(604_800_000), "7d");
         assert_eq!(show_age_ms(90_000), "90s");
         assert_eq!(show_age_ms(u64::MAX), "never");

@@ -30,6 +30,9 @@ pub struct BrokerConfig {
     pub flush_threads: usize,
     /// Time between two rounds of retention and compaction. Default 60 s. The free space is looked at every second.
     pub maintenance_interval: Duration,
+    /// Time after which the positions of a group are deleted, counted from the last commit, from when the last member left, or from the broker's start, whatever was
+    /// last; never while it has members. Default: none, so that they are kept for ever.
+    pub offsets_retention: Option<Duration>,
     /// Space kept in a file, to be given back when the disk is full, so that topics can be deleted then. Default 4 MiB; 0: none.
     pub reserve_bytes: u64,
     /// Makes ids from a seed instead of the system's randomness, for simulations that must replay. Each start on a directory needs
@@ -56,6 +59,7 @@ impl BrokerConfig {
             recovery_threads: 4,
             flush_threads: 2,
             maintenance_interval: Duration::from_secs(60),
+            offsets_retention: None,
             reserve_bytes: 4 << 20,
             id_seed: None,
             max_open_files: 2048,
@@ -70,6 +74,10 @@ impl BrokerConfig {
     pub fn check(&self) -> Result<(), BrokerError> {
         self.limits.check()?;
         self.topic_defaults.check()?;
+        if self.offsets_retention.is_some_and(|retention| retention.is_zero()) {
+            let rule = "0 would delete all positions at once; leave it out to keep them for ever".into();
+            return Err(BrokerError::InvalidConfig { field: "offsets_retention", rule });
+        }
         if self.default_partitions == 0 || self.default_partitions > self.limits.max_partitions {
             let rule = format!("{} is outside 1 to max_partitions ({})", self.default_partitions, self.limits.max_partitions);
             return Err(BrokerError::InvalidConfig { field: "default_partitions", rule });

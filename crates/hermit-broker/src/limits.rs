@@ -30,6 +30,32 @@ pub struct Limits {
     pub max_total_partitions: usize,
     /// Most positions (group, topic, partition) that are kept. Default 1,000,000. One costs some 150 bytes.
     pub max_committed_positions: usize,
+    /// Most consumer groups with members at a time. Default 10,000, at least 1. One costs some KiB, and some 200 bytes for each of its partitions.
+    pub max_active_groups: u32,
+    /// Most members of one group. Default 1,000, at least 1. One costs some KiB, and what its subscription takes.
+    pub max_group_members: u32,
+    /// Most topics and patterns together that one member subscribes to. Default 256, at least 1. A topic costs its name; patterns up to 2 MiB in all, so
+    /// that this times the members of all groups bounds their memory.
+    pub max_member_subscriptions: u32,
+    /// Most bytes of one pattern for names of topics. Default 1,024, at least 1.
+    pub max_pattern_bytes: u32,
+    /// The shortest session timeout that a member may ask for. Default 1 s. A short one fences members that only pause.
+    pub min_session_timeout: Duration,
+    /// The session timeout of members that do not ask for one. Default 10 s. Members send heartbeats three times as often.
+    pub default_session_timeout: Duration,
+    /// The longest session timeout that a member may ask for. Default 30 min. For so long a member that vanished keeps its partitions.
+    pub max_session_timeout: Duration,
+    /// The shortest processing timeout that a member may ask for. Default 1 s.
+    pub min_processing_timeout: Duration,
+    /// The processing timeout of members that do not ask for one: in this time they give up what they are asked to. Default 5 min.
+    pub default_processing_timeout: Duration,
+    /// The longest processing timeout that a member may ask for. Default 24 h. For so long a member can hold up the others' rebalancing.
+    pub max_processing_timeout: Duration,
+    /// Time that a new group waits for more members before its partitions are divided. Default 100 ms; zero: not at all.
+    pub group_initial_delay: Duration,
+    /// The same where a member claims what it held before, so that others can come back with theirs: after a restart of the broker. What is
+    /// claimed is granted at once. Default 3 s; at least `group_initial_delay` is waited.
+    pub group_return_delay: Duration,
     /// Time for the whole handshake of a connection. Default 5 s.
     pub handshake_timeout: Duration,
     /// A frame or request once begun must bring a byte in this time. Default 30 s.
@@ -59,6 +85,18 @@ impl Default for Limits {
             max_partitions: 1024,
             max_total_partitions: 100_000,
             max_committed_positions: 1_000_000,
+            max_active_groups: 10_000,
+            max_group_members: 1000,
+            max_member_subscriptions: 256,
+            max_pattern_bytes: 1024,
+            min_session_timeout: Duration::from_secs(1),
+            default_session_timeout: Duration::from_secs(10),
+            max_session_timeout: Duration::from_secs(30 * 60),
+            min_processing_timeout: Duration::from_secs(1),
+            default_processing_timeout: Duration::from_secs(5 * 60),
+            max_processing_timeout: Duration::from_secs(24 * 3600),
+            group_initial_delay: Duration::from_millis(100),
+            group_return_delay: Duration::from_secs(3),
             handshake_timeout: Duration::from_secs(5),
             frame_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
@@ -107,10 +145,23 @@ impl Limits {
         at_least("max_subscriptions", self.max_subscriptions.into(), 1)?;
         at_least("max_partitions", self.max_partitions.into(), 1)?;
         at_least("max_total_partitions", self.max_total_partitions as u64, 1)?;
+        at_least("max_active_groups", self.max_active_groups.into(), 1)?;
+        at_least("max_group_members", self.max_group_members.into(), 1)?;
+        at_least("max_member_subscriptions", self.max_member_subscriptions.into(), 1)?;
+        at_least("max_pattern_bytes", self.max_pattern_bytes.into(), 1)?;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        at_least("min_session_timeout", millis(self.min_session_timeout), SHORTEST_SESSION_MS)?;
+        at_least("default_session_timeout", millis(self.default_session_timeout), millis(self.min_session_timeout))?;
+        at_least("max_session_timeout", millis(self.max_session_timeout), millis(self.default_session_timeout))?;
+        at_least("min_processing_timeout", millis(self.min_processing_timeout), 1)?;
+        at_least("default_processing_timeout", millis(self.default_processing_timeout), millis(self.min_processing_timeout))?;
+        at_least("max_processing_timeout", millis(self.max_processing_timeout), millis(self.default_processing_timeout))?;
         at_least("disk_high_bytes", self.disk_high_bytes, self.disk_low_bytes)
     }
 }
 
+/// Members send heartbeats three times in a session timeout: more often than every few milliseconds is no life.
+const SHORTEST_SESSION_MS: u64 = 10;
 /// Bytes that one turn of a subscription may send before others get theirs. A delivery is this long at most, or one frame.
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
 /// Bytes that one `sendfile` call is asked for: long enough to cost little, short enough not to hold a worker thread.
@@ -135,5 +186,7 @@ mod tests {
         assert_eq!(limits.check().unwrap_err().name, "max_request_bytes");
         let limits = Limits { disk_high_bytes: 1, ..Limits::default() };
         assert_eq!(limits.check().unwrap_err().name, "disk_high_bytes");
+        let limits = Limits { default_session_timeout: Duration::from_millis(500), ..Limits::default() };
+        assert_eq!(limits.check().unwrap_err().name, "default_session_timeout");
     }
 }

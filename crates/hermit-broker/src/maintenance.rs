@@ -1,4 +1,4 @@
-//! What has to be done from time to time, on one thread: free space every second, retention and compaction in rounds.
+//! What has to be done from time to time, on one thread: free space and the groups' deadlines every second, retention and compaction in rounds.
 
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ fn run(weak: &WeakBroker, interval: Duration) {
             broker.maintain();
         } else {
             broker.check_space();
+            broker.tick_groups();
         }
     }
 }

@@ -128,16 +128,27 @@ impl Partition {
 
     /// The leader epoch that the record at `offset` was written under, or will be.
     pub(crate) fn epoch_of(&self, offset: Offset) -> Result<LeaderEpoch, BrokerError> {
+        let prefix = self.prefix_of(offset)?;
+        prefix.map_or_else(|| Ok(self.log()?.leader_epoch()), |prefix| Ok(prefix.extension.leader_epoch))
+    }
+
+    /// When the first record at `offset` or behind it was appended, in ns since the Unix epoch; `None` where there is none yet.
+    pub(crate) fn appended_at(&self, offset: Offset) -> Result<Option<u64>, BrokerError> {
+        Ok(self.prefix_of(offset)?.map(|prefix| prefix.extension.append_time))
+    }
+
+    /// What stands before the first frame at `offset` or behind it; `None` at the high watermark.
+    fn prefix_of(&self, offset: Offset) -> Result<Option<FramePrefix>, BrokerError> {
         let log = self.log()?;
         if offset >= log.bounds().high_watermark {
-            return Ok(log.leader_epoch());
+            return Ok(None);
         }
-        let Some(range) = log.cursor(offset)?.next(1)? else { return Ok(log.leader_epoch()) };
+        let Some(range) = log.cursor(offset)?.next(1)? else { return Ok(None) };
         let mut prefix = [0; PREFIX_SIZE];
         let read = range.file().read_exact_at(&mut prefix, range.position());
         read.map_err(|error| BrokerError::io("read", log.dir(), error))?;
         let prefix = FramePrefix::verify(&prefix, &self.salt()).map_err(|source| LogError::Frame { index: 0, source })?;
-        Ok(prefix.extension.leader_epoch)
+        Ok(Some(prefix))
     }
 
     /// Checks that a position was not made in a history that has been lost since.

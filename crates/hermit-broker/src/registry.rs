@@ -1,8 +1,9 @@
 //! Which topics are being served: striped maps by name and by id, and a bell that rings when a topic appears.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use hermit_proto::{TopicId, TopicName};
 use parking_lot::RwLock;
@@ -36,6 +37,12 @@ impl<K: Eq + Hash> Striped<K> {
     }
 }
 
+/// Who is told when a topic appears, changes or vanishes.
+pub(crate) trait TopicListener: fmt::Debug + Send + Sync {
+    /// Called after the registry has changed, with the manifest locked: the registry says what is there now.
+    fn topic_changed(&self, topic: &Topic);
+}
+
 /// The topics that are being served.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -43,11 +50,12 @@ pub(crate) struct Registry {
     by_id: Striped<TopicId>,
     /// Counts the topics that have appeared.
     appeared: watch::Sender<u64>,
+    listener: OnceLock<Weak<dyn TopicListener>>,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { by_name: Striped::new(), by_id: Striped::new(), appeared: watch::Sender::new(0) }
+        Self { by_name: Striped::new(), by_id: Striped::new(), appeared: watch::Sender::new(0), listener: OnceLock::new() }
     }
 
     pub(crate) fn by_name(&self, name: &TopicName) -> Option<Arc<Topic>> {
@@ -63,11 +71,26 @@ impl Registry {
         let name = topic.meta.name.clone();
         self.by_name.stripe(&name).write().insert(name, Arc::clone(topic));
         self.appeared.send_modify(|count| *count = count.wrapping_add(1));
+        self.tell(topic);
     }
 
     pub(crate) fn remove(&self, topic: &Topic) {
         self.by_name.stripe(&topic.meta.name).write().remove(&topic.meta.name);
         self.by_id.stripe(&topic.meta.id).write().remove(&topic.meta.id);
+        self.tell(topic);
+    }
+
+    /// Whom to tell of changes from now on. There is one.
+    pub(crate) fn set_listener(&self, listener: Weak<dyn TopicListener>) {
+        if self.listener.set(listener).is_err() {
+            tracing::error!("the registry has a listener already");
+        }
+    }
+
+    fn tell(&self, topic: &Topic) {
+        if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
+            listener.topic_changed(topic);
+        }
     }
 
     /// Changes whenever a topic appears. Subscribe before looking for the topic.

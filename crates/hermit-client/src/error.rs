@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermit_proto::session::{BodyError, EncodeError, Operation, ResponseError, Status, WireError};
-use hermit_proto::{CorrelationId, DeframeError, FrameError, LeaderEpoch, NameError, Offset, PartitionId};
+use hermit_proto::{
+    CorrelationId, DeframeError, FrameError, LeaderEpoch, NameError, Offset, PartitionId, ProducerEpoch, ProducerId,
+};
 
 /// The result of the SDK's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -82,6 +84,23 @@ pub enum Error {
     OutcomeUnknown {
         /// What hid the outcome.
         source: Arc<Self>,
+    },
+    /// Another incarnation of the producer has taken its place: nothing more is sent. Whether what was in flight is stored says
+    /// [`Error::OutcomeUnknown`] where it is not known.
+    #[error(
+        "producer {id}, epoch {epoch} was fenced: a newer incarnation of it writes; stop this one, or build a producer of another identity"
+    )]
+    ProducerFenced {
+        /// The producer id.
+        id: ProducerId,
+        /// The epoch of the fenced incarnation.
+        epoch: ProducerEpoch,
+    },
+    /// What would have to be waited for, and the call does not wait.
+    #[error("the call would have to wait for {awaited}")]
+    WouldWait {
+        /// For what.
+        awaited: &'static str,
     },
     /// A name breaks the rule for names.
     #[error(transparent)]
@@ -288,7 +307,11 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } | Self::DeliveryTimeout { .. } => true,
+            Self::Unreachable { .. }
+            | Self::ConnectionLost { .. }
+            | Self::Timeout { .. }
+            | Self::DeliveryTimeout { .. }
+            | Self::WouldWait { .. } => true,
             Self::Refused { source, .. } => source.is_retryable(),
             _ => false,
         }
@@ -313,6 +336,8 @@ impl Error {
             | Self::NotAssigned { .. }
             | Self::UnknownGroup { .. }
             | Self::GroupActive { .. }
+            | Self::ProducerFenced { .. }
+            | Self::WouldWait { .. }
             | Self::NoGroup
             | Self::Closed { .. } => Fault::Caller,
         }

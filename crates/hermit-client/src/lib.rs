@@ -15,11 +15,16 @@ pub use backoff::BackoffConfig;
 pub use client::{Client, ClientBuilder};
 pub use consumer::{Consumer, ConsumerBuilder, OnDamage, OnLostPosition, Otherwise, Position, Record, Start};
 pub use error::{Error, Fault, ProtocolFault, RecordFault, Result};
-pub use producer::{Delivery, Keyless, Producer, ProducerBuilder, ProducerRecord, RecordMetadata};
+pub use producer::{
+    BatchDelivery, BatchMetadata, BatchOutcome, Delivery, Keyless, Producer, ProducerBuilder, ProducerIdentity, ProducerRecord,
+    RecordMetadata,
+};
 
 pub use hermit_proto::session::{
     Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, Durability,
     GroupMember, GroupPartition, GroupState, HelloResponse, ListOffsetsResponse, ListedGroup, ListedTopic, OffsetQuery, Operation,
     PartitionMetadata, SessionLimits, Status, TopicConfig, TopicMetadata, WireError,
 };
-pub use hermit_proto::{Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, TopicId};
+pub use hermit_proto::{
+    Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerEpoch, ProducerId, TopicId,
+};

@@ -62,7 +62,8 @@ pub struct LogConfig {
     pub retention_age: Option<Duration>,
     /// The oldest segments are removed while the rest still has this many bytes. Default: no bound.
     pub retention_bytes: Option<u64>,
-    /// Keep only the newest frame of each key; such a log takes single-record frames with a key only. Default: off.
+    /// Keep only the newest frame of each key; such a log takes single-record frames with a key only. Frames without a key, frames of several records and
+    /// record sets, which are there from a time when this was off, stay as they are. Default: off.
     pub compaction: Option<CompactionConfig>,
     /// What one frame may declare.
     pub frame_limits: FrameLimits,

@@ -21,6 +21,7 @@
 mod batch;
 mod checkpoint;
 mod clock;
+mod compacted;
 mod config;
 mod dir_watch;
 pub mod disk;

@@ -194,6 +194,8 @@ struct Flushing {
 struct Maintaining {
     /// The next compaction notes keys from here on.
     compact_from: Offset,
+    /// Gaps before this are known to be a compaction's.
+    compacted_end: Offset,
 }
 
 #[derive(Debug)]

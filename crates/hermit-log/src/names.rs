@@ -6,6 +6,7 @@ use hermit_proto::Offset;
 
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 pub(crate) const START: &str = "start";
+pub(crate) const COMPACTED: &str = "compacted";
 pub(crate) const FENCED: &str = "fenced";
 pub(crate) const CLEAN: &str = "clean";
 pub(crate) const LOCK: &str = "lock";

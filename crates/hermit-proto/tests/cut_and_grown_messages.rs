@@ -227,7 +227,7 @@ fn a_cut_request_names_the_field_at_fault() {
 }
 
 #[test]
-fn an_item_at_fault_is_named_by_its_own_field() {
+fn an_item_at_fault_is_named_by_its_field_or_its_list() {
     let join = |topics: &[&[u8]], patterns: &[&[u8]]| {
         let payload = body(|body| {
             body.string("group", "g");
@@ -241,8 +241,8 @@ fn an_item_at_fault_is_named_by_its_own_field() {
         });
         JoinGroupRequest::decode(b"", &payload).unwrap_err()
     };
-    assert_eq!(join(&[b"\x00\x01\xff"], &[]), BodyError::NotUtf8 { field: "topic" });
-    assert_eq!(join(&[b"\x00\x01t"], &[b"\x00\x02p"]), BodyError::Short { field: "pattern", needed: 2, remaining: 1 });
+    assert_eq!(join(&[b"\x00\x01\xff"], &[]), BodyError::NotUtf8 { field: "topics" });
+    assert_eq!(join(&[b"\x00\x01t"], &[b"\x00\x02p"]), BodyError::Short { field: "patterns", needed: 2, remaining: 1 });
     assert_eq!(join(&[], &[]), BodyError::Short { field: "topic", needed: 16, remaining: 1 });
 }
 

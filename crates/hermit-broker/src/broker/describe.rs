@@ -1,5 +1,8 @@
 //! What the broker is, and how it fares.
 
+use std::collections::HashSet;
+
+use hermit_proto::GroupName;
 use hermit_proto::session::{BrokerSetting, DescribeBrokerResponse};
 
 use super::Broker;
@@ -36,7 +39,9 @@ impl Broker {
 
     /// Groups with members or positions.
     fn group_count(&self) -> usize {
-        self.offsets().map_or(0, |offsets| offsets.group_count())
+        let mut names: HashSet<GroupName> = self.groups().names().into_iter().collect();
+        names.extend(self.offsets().into_iter().flat_map(|offsets| offsets.groups("", usize::MAX)));
+        names.len()
     }
 
     /// Bytes of log files that were deleted while somebody read them, and that come free when the last reader is done. They explain a disk

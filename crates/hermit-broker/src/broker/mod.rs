@@ -2,6 +2,7 @@
 
 mod alter;
 mod describe;
+mod groups;
 mod positions;
 mod stop;
 mod topics;
@@ -21,6 +22,7 @@ pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
+use crate::groups::Groups;
 use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
@@ -59,7 +61,8 @@ pub(crate) struct Inner {
     /// By the broker's clock, in ns since the Unix epoch.
     started_at: u64,
     ids: Ids,
-    registry: Registry,
+    registry: Arc<Registry>,
+    groups: Arc<Groups>,
     offsets: RwLock<Option<Arc<Offsets>>>,
     /// All that changes topics holds this.
     manifest: Mutex<Manifest>,
@@ -99,8 +102,11 @@ impl Broker {
         config.check()?;
         let ids = Ids::new(config.id_seed);
         let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, &ids)?;
-        let registry = Registry::new();
+        let registry = Arc::new(Registry::new());
         topics.iter().for_each(|topic| registry.insert(topic));
+        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone()));
+        let listener: std::sync::Weak<Groups> = Arc::downgrade(&groups);
+        registry.set_listener(listener);
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
         let instance = ids.next()? as u64;
         let state = manifest.state();
@@ -112,6 +118,7 @@ impl Broker {
             started_at: env.clock.now(),
             ids,
             registry,
+            groups,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),
             producers_end: AtomicI64::new(producers.end().0),
@@ -351,6 +358,8 @@ impl Broker {
     /// does this; with [`Broker::open_with`] it is the caller's to do.
     pub fn maintain(&self) {
         self.check_space();
+        self.tick_groups();
+        self.tidy_positions();
         for topic in self.topics() {
             for partition in &topic.partitions {
                 if *self.inner.phase.borrow() >= Phase::Closed {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use hermit_proto::session::Durability;
-use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
+use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, Offset, PartitionId, TopicId, TopicName};
 
 use super::Broker;
 use crate::error::BrokerError;
+use crate::groups::TopicPartition;
 use crate::offsets::{Committed, OFFSETS_TOPIC, Offsets, PositionKey, ReplayReport};
-use crate::partition::Ticket;
+use crate::partition::{Partition, Ticket};
 use crate::topic::TopicSettings;
 
 /// Segments of the offsets topic are small, so that compaction, which leaves the active one alone, has something to work on.
@@ -51,10 +52,10 @@ impl Broker {
 
     fn open_offsets(&self) -> Result<(Offsets, ReplayReport), BrokerError> {
         let limits = self.limits();
-        Offsets::open(self.offsets_topic()?, limits.frame_limits(), limits.max_committed_positions)
+        Offsets::open(self.offsets_topic()?, limits.frame_limits(), limits.max_committed_positions, self.monotonic())
     }
 
-    fn offsets_topic(&self) -> Result<Arc<crate::partition::Partition>, BrokerError> {
+    fn offsets_topic(&self) -> Result<Arc<Partition>, BrokerError> {
         let name = TopicName::new(OFFSETS_TOPIC)?;
         let topic = match self.topic(&name) {
             Ok(topic) => topic,
@@ -68,7 +69,7 @@ impl Broker {
     }
 
     /// The positions, opened now if they could not be at start.
-    fn offsets_now(&self) -> Result<Arc<Offsets>, BrokerError> {
+    pub(super) fn offsets_now(&self) -> Result<Arc<Offsets>, BrokerError> {
         if let Some(offsets) = self.offsets() {
             return Ok(offsets);
         }
@@ -95,25 +96,60 @@ impl Broker {
         Ok(())
     }
 
-    /// Commits positions that [`Broker::check_position`] has passed. They are stored once the ticket says so.
+    /// Commits positions that [`Broker::check_position`] has passed, in nobody's name. They are stored once the ticket says so.
     ///
     /// # Errors
-    /// The first position that does not pass; what the log refuses.
+    /// [`BrokerError::GroupActive`] where the group has members; the first position that does not pass; what the log refuses.
     pub fn commit(&self, group: &GroupName, positions: &[Position]) -> Result<Ticket, BrokerError> {
         self.check_writable()?;
         let offsets = self.offsets_now()?;
-        let committed_at = self.inner.env.clock.now();
-        let mut entries = Vec::with_capacity(positions.len());
-        for position in positions {
-            self.check_position(position)?;
-            let leader_epoch = match position.leader_epoch {
-                LeaderEpoch::UNKNOWN => self.partition(position.topic, position.partition)?.log()?.leader_epoch(),
-                known => known,
-            };
-            let key = PositionKey { group: group.clone(), topic: position.topic, partition: position.partition };
-            entries.push((key, Committed { offset: position.offset, leader_epoch, committed_at }));
+        let entries = positions.iter().map(|position| self.entry(group, position)).collect::<Result<Vec<_>, _>>()?;
+        self.inner.groups.while_inactive(group, || offsets.commit(&entries, self.monotonic()))?
+    }
+
+    /// Commits positions, each of which passes or not, for a member, or in nobody's name. The ticket is missing where none has passed.
+    pub(crate) fn commit_each(
+        &self,
+        group: &GroupName,
+        member: MemberId,
+        positions: &[(Position, Generation)],
+    ) -> Result<(Vec<Result<(), BrokerError>>, Option<Ticket>), BrokerError> {
+        self.check_writable()?;
+        // Opening the positions may create their topic, for which no group may be locked.
+        let offsets = self.offsets_now()?;
+        let entries: Vec<_> = positions.iter().map(|(position, _)| self.entry(group, position)).collect();
+        let store = |owns: &dyn Fn(TopicPartition, Generation) -> bool| {
+            let (mut results, mut good) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
+            for (entry, (position, generation)) in entries.into_iter().zip(positions) {
+                let (topic, partition, generation) = (position.topic, position.partition, *generation);
+                results.push(match entry {
+                    Ok(entry) if owns((topic, partition), generation) => {
+                        good.push(entry);
+                        Ok(())
+                    }
+                    Ok(_) => Err(BrokerError::StaleGeneration { topic, partition, generation }),
+                    Err(error) => Err(error),
+                });
+            }
+            let ticket = if good.is_empty() { None } else { Some(offsets.commit(&good, self.monotonic())?) };
+            Ok((results, ticket))
+        };
+        if member.is_some() {
+            self.inner.groups.commit_as(group, member, store)?
+        } else {
+            self.inner.groups.while_inactive(group, || store(&|_, _| true))?
         }
-        offsets.commit(&entries)
+    }
+
+    /// A position as it is stored.
+    fn entry(&self, group: &GroupName, position: &Position) -> Result<(PositionKey, Committed), BrokerError> {
+        self.check_position(position)?;
+        let leader_epoch = match position.leader_epoch {
+            LeaderEpoch::UNKNOWN => self.partition(position.topic, position.partition)?.log()?.leader_epoch(),
+            known => known,
+        };
+        let key = PositionKey { group: group.clone(), topic: position.topic, partition: position.partition };
+        Ok((key, Committed { offset: position.offset, leader_epoch, committed_at: self.inner.env.clock.now() }))
     }
 
     /// The position that a group has stored; `None` where it never did.
@@ -130,5 +166,15 @@ impl Broker {
     /// The positions cannot be read at all.
     pub fn committed_of_group(&self, group: &GroupName) -> Result<Vec<(TopicId, PartitionId, Committed)>, BrokerError> {
         Ok(self.offsets_now()?.of_group(group))
+    }
+
+    /// Where the positions' log must have been flushed to, so that nothing that was committed for these partitions is still on its way.
+    pub(crate) fn pending_commits(
+        &self,
+        group: &GroupName,
+        partitions: &[(TopicId, PartitionId)],
+    ) -> Result<Option<(Arc<Partition>, Offset)>, BrokerError> {
+        let offsets = self.offsets_now()?;
+        Ok(offsets.pending_until(group, partitions).map(|until| (Arc::clone(offsets.partition()), until)))
     }
 }

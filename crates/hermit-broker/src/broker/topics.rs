@@ -125,7 +125,7 @@ impl Broker {
         }
         drop(manifest);
         if let Some(offsets) = self.offsets() {
-            offsets.forget_topic(id);
+            offsets.forget_topic(id, self.monotonic());
         }
         tracing::info!(topic = %name, %id, "deleted a topic");
         Ok(())

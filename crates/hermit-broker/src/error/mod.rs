@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use hermit_log::LogError;
 use hermit_proto::record_set::RecordSetError;
-use hermit_proto::{LeaderEpoch, NameError, Offset, PartitionId, ProducerId};
+use hermit_proto::session::AssignmentStrategy;
+use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerId, TopicId};
 
 pub(crate) use wire::{status_of, to_wire};
 
@@ -49,6 +50,12 @@ pub enum BrokerError {
         found: u32,
         /// The newest one that is read.
         supported: u32,
+    },
+    /// The directory is not a data directory.
+    #[error("{} is no data directory of HermitMQ: it has neither a manifest nor partitions", path.display())]
+    NoDataDirectory {
+        /// What was given.
+        path: PathBuf,
     },
     /// The directory holds the data of an older HermitMQ, and none of this release.
     #[error(
@@ -178,6 +185,72 @@ pub enum BrokerError {
         /// The id.
         id: ProducerId,
     },
+    /// The group has neither members nor positions.
+    #[error("there is no group {group}")]
+    UnknownGroup {
+        /// Its name.
+        group: GroupName,
+    },
+    /// The member is not in the group, or not any more.
+    #[error("group {group} has no member {member}, or not any more: join again under another id")]
+    UnknownMember {
+        /// The group.
+        group: GroupName,
+        /// The member.
+        member: MemberId,
+    },
+    /// A heartbeat tells a version of the assignment that the member was never told.
+    #[error("the newest version of this member's assignment is {newest}: tell the one that was taken up")]
+    UnknownVersion {
+        /// The newest one.
+        newest: u64,
+    },
+    /// The partition is not the member's, or not since that generation.
+    #[error("partition {partition} of topic {topic} is not the member's since generation {generation}")]
+    StaleGeneration {
+        /// The topic.
+        topic: TopicId,
+        /// The partition.
+        partition: PartitionId,
+        /// As the member tells.
+        generation: Generation,
+    },
+    /// The group has members.
+    #[error("group {group} has members: only they commit, and its positions are not changed otherwise; stop them first")]
+    GroupActive {
+        /// The group.
+        group: GroupName,
+    },
+    /// The members of a group divide partitions in another way.
+    #[error("the members of group {group} ask for the strategy {strategy:?}: ask for the same")]
+    InconsistentStrategy {
+        /// The group.
+        group: GroupName,
+        /// The strategy of those that are in it.
+        strategy: AssignmentStrategy,
+    },
+    /// A pattern for names of topics cannot be used.
+    #[error("the pattern `{pattern}` cannot be used: {reason}")]
+    InvalidPattern {
+        /// The pattern; empty where it is too long to be told, or where it is all of them together.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A name in a subscription breaks the rule for names.
+    #[error(transparent)]
+    SubscribedName {
+        /// What is wrong with it.
+        source: NameError,
+    },
+    /// The answer would be larger than clients take.
+    #[error("the answer would have {bytes} bytes or more, and {limit_bytes} are allowed")]
+    AnswerTooLarge {
+        /// At least so many.
+        bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// A number that has a limit would pass it.
     #[error("the limit of {limit} {what} is reached")]
     TooMany {
@@ -207,6 +280,12 @@ pub enum Counted {
     Subscriptions,
     /// Committed positions.
     Positions,
+    /// Members of one group.
+    GroupMembers,
+    /// Groups with members.
+    ActiveGroups,
+    /// Topics and patterns that one member subscribes to.
+    MemberSubscriptions,
 }
 
 impl std::fmt::Display for Counted {
@@ -217,6 +296,9 @@ impl std::fmt::Display for Counted {
             Self::TotalPartitions => "partitions of all topics",
             Self::Subscriptions => "subscriptions of one session",
             Self::Positions => "committed positions",
+            Self::GroupMembers => "members of one group",
+            Self::ActiveGroups => "groups with members",
+            Self::MemberSubscriptions => "topics and patterns of one member",
         })
     }
 }

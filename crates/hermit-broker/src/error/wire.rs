@@ -48,10 +48,23 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         }
         BrokerError::Diverged { end, .. } => wire(Status::Diverged).field("leader_epoch").detail(end.0),
         BrokerError::UnknownProducer { .. } => wire(Status::UnknownProducer).field("producer_id"),
+        BrokerError::UnknownGroup { .. } => wire(Status::UnknownGroup).field("group"),
+        BrokerError::UnknownMember { .. } => wire(Status::UnknownMember).field("member"),
+        BrokerError::UnknownVersion { .. } => wire(Status::Malformed).field("version"),
+        BrokerError::StaleGeneration { .. } => wire(Status::StaleGeneration).field("generation"),
+        BrokerError::GroupActive { .. } => wire(Status::GroupActive).field("group"),
+        BrokerError::InconsistentStrategy { .. } => wire(Status::InconsistentStrategy).field("strategy"),
+        BrokerError::InvalidPattern { .. } => wire(Status::InvalidPattern).field("patterns"),
+        BrokerError::SubscribedName { source } => WireError::from(source.clone()).field("topics"),
+        BrokerError::AnswerTooLarge { bytes, limit_bytes } => {
+            wire(Status::TooLarge).field("group").detail(*limit_bytes).detail(*bytes)
+        }
         BrokerError::TooMany { what, limit } => match what {
             Counted::Connections => wire(Status::TooManyConnections).detail(*limit),
             Counted::Subscriptions => wire(Status::TooManySubscriptions).detail(*limit),
             Counted::Partitions => wire(Status::InvalidConfig).field("partitions").detail(*limit),
+            Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),
+            Counted::MemberSubscriptions => wire(Status::TooLarge).field("topics").detail(*limit),
             Counted::TotalPartitions => wire(Status::TooLarge).field("partitions").detail(*limit),
             Counted::Positions => wire(Status::TooLarge).detail(*limit),
         },
@@ -61,6 +74,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::Io { .. }
         | BrokerError::Locked { .. }
         | BrokerError::NewerFormat { .. }
+        | BrokerError::NoDataDirectory { .. }
         | BrokerError::NotImported { .. }
         | BrokerError::ManifestRecord(_)
         | BrokerError::Limits(_)

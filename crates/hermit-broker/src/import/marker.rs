@@ -91,17 +91,28 @@ fn remove_dir(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 ///
 /// `is_fresh`: no broker of this release has ever been there.
 pub(crate) fn guard(disk: &dyn Disk, data_dir: &Path, has_manifest: bool, is_fresh: bool) -> Result<(), BrokerError> {
-    let io = |operation, error| BrokerError::io(operation, data_dir, error);
-    let marker = data_dir.join(layout::IMPORTING);
-    let begun = disk.exists(&marker).map_err(|error| BrokerError::io("look for", &marker, error))?;
-    if begun && has_manifest {
-        return remove(disk, data_dir).map_err(|error| BrokerError::io("remove", marker, error));
+    if has_manifest {
+        return remove(disk, data_dir).map_err(|error| BrokerError::io("remove", data_dir.join(layout::IMPORTING), error));
     }
-    let is_old = is_fresh && super::old_dir::is_old(disk, data_dir).map_err(|error| io("list", error))?;
-    if begun || is_old {
+    refuse_old(disk, data_dir, is_fresh)
+}
+
+/// Refuses a directory without a manifest that holds old data, or an import that did not come to its end.
+pub(crate) fn refuse_old(disk: &dyn Disk, data_dir: &Path, is_fresh: bool) -> Result<(), BrokerError> {
+    let exists = |name: &str| {
+        let path = data_dir.join(name);
+        disk.exists(&path).map_err(|error| BrokerError::io("look for", path, error))
+    };
+    let begun = exists(layout::IMPORTING)? && !exists(layout::MANIFEST)?;
+    if begun || (is_fresh && is_old(disk, data_dir)?) {
         return Err(BrokerError::NotImported { path: data_dir.to_owned(), begun });
     }
     Ok(())
+}
+
+/// Whether a directory holds at least one old partition.
+pub(crate) fn is_old(disk: &dyn Disk, dir: &Path) -> Result<bool, BrokerError> {
+    super::old_dir::is_old(disk, dir).map_err(|error| BrokerError::io("list", dir, error))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use crate::layout;
 
 pub use error::ImportError;
 pub use findings::{Finding, Problem};
-pub(crate) use marker::guard;
+pub(crate) use marker::{guard, is_old, refuse_old};
 pub use plan::{PartitionPlan, Plan, TopicPlan};
 pub use segment::Broken;
 

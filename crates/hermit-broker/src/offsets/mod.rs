@@ -5,8 +5,8 @@
 
 mod record;
 mod replay;
+mod state;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 pub use record::Committed;
 pub(crate) use record::PositionKey;
 pub use replay::ReplayReport;
+use state::{Entry, State};
 
 use crate::error::{BrokerError, Counted};
 use crate::partition::{Partition, Ticket};
@@ -31,29 +32,13 @@ const FORGET_BATCH: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Offsets {
     partition: Arc<Partition>,
-    positions: Mutex<HashMap<PositionKey, Position>>,
+    state: Mutex<State>,
     limits: FrameLimits,
     max_positions: usize,
 }
 
-#[derive(Debug, Default)]
-struct Position {
-    /// The newest one that is known to be on disk.
-    stable: Option<Committed>,
-    /// Those on their way, each with the log offset at which it is there; `None` takes the position back.
-    pending: VecDeque<(Offset, Option<Committed>)>,
-}
-
-impl Position {
-    fn settle(&mut self, high_watermark: Offset) {
-        while let Some((_, committed)) = self.pending.pop_front_if(|(until, _)| *until <= high_watermark) {
-            self.stable = committed;
-        }
-    }
-}
-
 /// The frames that store positions; `None` takes one back.
-pub(crate) fn frames(entries: &[(PositionKey, Option<Committed>)]) -> Result<BytesMut, LogError> {
+pub(crate) fn frames(entries: &[Entry]) -> Result<BytesMut, LogError> {
     let mut bytes = BytesMut::new();
     for (key, committed) in entries {
         let key = key.encode();
@@ -71,38 +56,43 @@ pub(crate) fn frames(entries: &[(PositionKey, Option<Committed>)]) -> Result<Byt
 }
 
 impl Offsets {
-    /// Reads the positions back from the log.
+    /// Reads the positions back from the log. `now` is when that happens, by the monotonic clock.
     pub(crate) fn open(
         partition: Arc<Partition>,
         limits: FrameLimits,
         max_positions: usize,
+        now: u64,
     ) -> Result<(Self, ReplayReport), BrokerError> {
         let (read, report) = replay::replay(&partition, &limits)?;
-        let positions = read.into_iter().map(|(key, stable)| (key, Position { stable: Some(stable), ..Position::default() }));
-        Ok((Self { partition, positions: Mutex::new(positions.collect()), limits, max_positions }, report))
+        let mut state = State::default();
+        for (key, stable) in read {
+            state.restore(key, stable, now);
+        }
+        Ok((Self { partition, state: Mutex::new(state), limits, max_positions }, report))
     }
 
-    /// Appends positions; they are stored once the ticket says so.
-    pub(crate) fn commit(&self, entries: &[(PositionKey, Committed)]) -> Result<Ticket, BrokerError> {
+    /// Appends positions; they are stored once the ticket says so. `now` is by the monotonic clock.
+    pub(crate) fn commit(&self, entries: &[(PositionKey, Committed)], now: u64) -> Result<Ticket, BrokerError> {
         let entries: Vec<_> = entries.iter().map(|(key, committed)| (key.clone(), Some(*committed))).collect();
-        self.write(&entries)
+        let mut batch = self.batch(&entries)?;
+        self.append(&mut self.state.lock(), &mut batch, &entries, now)
     }
 
-    fn write(&self, entries: &[(PositionKey, Option<Committed>)]) -> Result<Ticket, BrokerError> {
-        let mut batch = Batch::parse(frames(entries)?, &self.limits)?;
-        let mut positions = self.positions.lock();
-        let new = entries.iter().filter(|(key, committed)| committed.is_some() && !positions.contains_key(key)).count();
-        if positions.len().saturating_add(new) > self.max_positions {
+    fn batch(&self, entries: &[Entry]) -> Result<Batch, BrokerError> {
+        Ok(Batch::parse(frames(entries)?, &self.limits)?)
+    }
+
+    /// One order for the log and the positions: whoever appends holds the positions until they say the same.
+    fn append(&self, state: &mut State, batch: &mut Batch, entries: &[Entry], now: u64) -> Result<Ticket, BrokerError> {
+        let new = entries.iter().filter(|(key, committed)| committed.is_some() && !state.has(key)).count();
+        if state.count().saturating_add(new) > self.max_positions {
             return Err(BrokerError::TooMany { what: Counted::Positions, limit: self.max_positions as u64 });
         }
-        let ticket = Ticket::append(&self.partition, &mut batch)?;
+        let ticket = Ticket::append(&self.partition, batch)?;
         let high_watermark = self.partition.progress().high_watermark();
         for ((key, committed), frame) in entries.iter().zip(batch.frames()) {
             let until = Offset(frame.offset.0.saturating_add(1));
-            let position = positions.entry(key.clone()).or_default();
-            // A position that nobody asks for must not gather what was settled long ago.
-            position.settle(high_watermark);
-            position.pending.push_back((until, *committed));
+            state.push(key, until, *committed, high_watermark, now);
         }
         Ok(ticket)
     }
@@ -110,44 +100,88 @@ impl Offsets {
     /// The stored position; `None` where the group never committed there.
     pub(crate) fn committed(&self, key: &PositionKey) -> Option<Committed> {
         let high_watermark = self.partition.progress().high_watermark();
-        let mut positions = self.positions.lock();
-        let position = positions.get_mut(key)?;
-        position.settle(high_watermark);
-        position.stable
+        self.state.lock().stable(key, high_watermark)
+    }
+
+    /// Where the log must have been flushed to, so that nothing that was appended for these partitions is still on its way.
+    pub(crate) fn pending_until(&self, group: &GroupName, partitions: &[(TopicId, PartitionId)]) -> Option<Offset> {
+        let high_watermark = self.partition.progress().high_watermark();
+        self.state.lock().pending_until(group, partitions, high_watermark)
+    }
+
+    /// The partition that holds the positions.
+    pub(crate) const fn partition(&self) -> &Arc<Partition> {
+        &self.partition
     }
 
     /// All stored positions of a group.
     pub(crate) fn of_group(&self, group: &GroupName) -> Vec<(TopicId, PartitionId, Committed)> {
         let high_watermark = self.partition.progress().high_watermark();
-        let mut positions = self.positions.lock();
-        let of_group = positions.iter_mut().filter(|(key, _)| key.group == *group);
-        of_group
-            .filter_map(|(key, position)| {
-                position.settle(high_watermark);
-                Some((key.topic, key.partition, position.stable?))
-            })
-            .collect()
+        self.state.lock().of_group(group, high_watermark)
     }
 
-    /// How many groups have stored positions. Costs a look at every position.
-    pub(crate) fn group_count(&self) -> usize {
-        let positions = self.positions.lock();
-        positions.keys().map(|key| &key.group).collect::<HashSet<_>>().len()
+    /// The groups that have positions, behind that name, in order; not more than `most`.
+    pub(crate) fn groups(&self, after: &str, most: usize) -> Vec<GroupName> {
+        self.state.lock().groups(after, most)
     }
 
-    /// Takes back all positions of a topic that was deleted. Those that cannot be taken back now mean nothing: no other topic will
-    /// have that id.
-    pub(crate) fn forget_topic(&self, topic: TopicId) {
-        let mut keys: Vec<_> = self.positions.lock().keys().filter(|key| key.topic == topic).cloned().collect();
+    /// Says that the group is of use to somebody, so that its positions are kept.
+    pub(crate) fn touch(&self, group: &GroupName, now: u64) {
+        self.state.lock().touch(group, now);
+    }
+
+    /// The groups that nobody has touched since `before`.
+    pub(crate) fn untouched_since(&self, before: u64) -> Vec<GroupName> {
+        self.state.lock().untouched_since(before)
+    }
+
+    /// Takes back all positions of a group; nothing where it has none.
+    pub(crate) fn forget_group(&self, group: &GroupName, now: u64) -> Result<Option<Ticket>, BrokerError> {
+        let keys = self.state.lock().keys_of_group(group);
+        self.forget(keys, now, |_state| true)
+    }
+
+    /// Takes back all positions of a group that nobody has touched since `before`.
+    pub(crate) fn expire_group(&self, group: &GroupName, before: u64, now: u64) -> Result<Option<Ticket>, BrokerError> {
+        let keys = self.state.lock().keys_of_group(group);
+        self.forget(keys, now, |state| state.is_untouched_since(group, before))
+    }
+
+    /// Takes back all positions of a topic that was deleted. Those that cannot be taken back now mean nothing, as no other topic will
+    /// have that id, and are taken back later.
+    pub(crate) fn forget_topic(&self, topic: TopicId, now: u64) {
+        if let Err(error) = self.forget_topics(|other| other == topic, now) {
+            tracing::warn!(%topic, %error, "positions of a deleted topic stay in the log for now");
+        }
+    }
+
+    /// Takes back the positions of topics that do not exist any more.
+    pub(crate) fn forget_topics(&self, are_gone: impl Fn(TopicId) -> bool, now: u64) -> Result<(), BrokerError> {
+        let keys = self.state.lock().keys(are_gone);
+        self.forget(keys, now, |_state| true).map(drop)
+    }
+
+    /// Takes positions back, those that are there, in steps, between which others may commit. The ticket is that of the last.
+    fn forget(&self, mut keys: Vec<PositionKey>, now: u64, still: impl Fn(&State) -> bool) -> Result<Option<Ticket>, BrokerError> {
         // What is written does not depend on the order of a hash map, so that simulations replay.
         keys.sort_by_cached_key(PositionKey::encode);
+        let mut last = None;
         for keys in keys.chunks(FORGET_BATCH) {
             let entries: Vec<_> = keys.iter().map(|key| (key.clone(), None)).collect();
-            if let Err(error) = self.write(&entries) {
-                tracing::warn!(%topic, %error, "positions of a deleted topic stay in the log");
+            let mut batch = self.batch(&entries)?;
+            let mut state = self.state.lock();
+            if !still(&state) {
+                break;
             }
+            last = Some(self.append(&mut state, &mut batch, &entries, now)?);
         }
-        self.positions.lock().retain(|key, _| key.topic != topic);
+        Ok(last)
+    }
+
+    /// Forgets what was taken back for good.
+    pub(crate) fn sweep(&self) {
+        let high_watermark = self.partition.progress().high_watermark();
+        self.state.lock().sweep(high_watermark);
     }
 }
 
@@ -173,10 +207,10 @@ mod tests {
         let key = PositionKey { group: GroupName::new("g").unwrap(), topic: TopicId(1), partition: PartitionId(0) };
         for offset in 0..100 {
             let committed = Committed { offset: Offset(offset), leader_epoch: LeaderEpoch(1), committed_at: 0 };
-            offsets.commit(&[(key.clone(), committed)]).unwrap();
+            offsets.commit(&[(key.clone(), committed)], 0).unwrap();
             flusher.run_until_idle();
         }
-        assert_eq!(offsets.positions.lock().get(&key).unwrap().pending.len(), 1);
+        assert_eq!(offsets.state.lock().pending(&key), 1);
         assert_eq!(offsets.committed(&key).unwrap().offset, Offset(99));
     }
 }

@@ -1,6 +1,7 @@
 //! Starting: what is on the disk, what follows from it, and doing that.
 
 pub(crate) mod clean;
+mod look;
 mod open_manifest;
 mod partitions;
 mod rebuild;
@@ -15,6 +16,7 @@ use hermit_log::LogEnv;
 use hermit_log::disk::{DirLock, Disk, TMP_SUFFIX, lock_holder};
 use hermit_proto::TopicId;
 
+pub(crate) use look::{Looked, look};
 pub(crate) use partitions::{OpenPartitions, open_more, open_topic};
 pub use report::{ManifestRepair, OpenReport, PartitionReport};
 

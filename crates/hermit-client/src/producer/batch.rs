@@ -5,7 +5,7 @@ use hermit_proto::record_set::{RecordSetBuilder, RecordSetError};
 use hermit_proto::{Codec, FrameError, PREFIX_SIZE, ProducedFrame, ProducerStamp};
 use tokio::time::Instant;
 
-use super::delivery::{BatchOutcome, Completer, Delivery};
+use super::delivery::{Completer, Delivery, Stored};
 use super::record::ProducerRecord;
 
 /// A batch that takes more records.
@@ -57,6 +57,11 @@ impl OpenBatch {
         }
     }
 
+    /// Whether it has a frame for each record.
+    pub(super) const fn is_singles(&self) -> bool {
+        matches!(self.gathered, Gathered::Singles { .. })
+    }
+
     /// Bytes of frames, uncompressed.
     pub(super) fn len_bytes(&self) -> usize {
         match &self.gathered {
@@ -73,13 +78,13 @@ impl OpenBatch {
         }
     }
 
-    /// Copies the record in. `cost_bytes` of the producer's buffer belong to it until the batch is done.
-    pub(super) fn append(
-        &mut self,
-        record: &ProducerRecord<'_>,
-        timestamp: u64,
-        cost_bytes: usize,
-    ) -> Result<Delivery, RecordSetError> {
+    /// To tell how the batch fared.
+    pub(super) const fn completer(&self) -> &Completer {
+        &self.result
+    }
+
+    /// Copies the record in, and gives its index. `cost_bytes` of the producer's buffer belong to it until the batch is done.
+    pub(super) fn append(&mut self, record: &ProducerRecord<'_>, timestamp: u64, cost_bytes: usize) -> Result<u32, RecordSetError> {
         let index = self.record_count();
         let added = self.added_bytes(record, timestamp);
         match &mut self.gathered {
@@ -94,21 +99,20 @@ impl OpenBatch {
             }
         }
         self.cost_bytes = self.cost_bytes.saturating_add(cost_bytes);
-        Ok(self.result.delivery(index, timestamp))
+        Ok(index)
     }
 
     /// Compresses, and takes no more records.
-    pub(super) fn seal(self, codec: Codec, deadline: Instant) -> Batch {
+    pub(super) fn seal(self, codec: Codec, zstd_level: i32, deadline: Instant) -> Batch {
         let record_count = self.record_count();
         let body = match self.gathered {
             Gathered::Set(builder) => {
                 let timestamp = builder.frame_timestamp();
-                match builder.finish(codec) {
-                    Ok(payload) if codec == Codec::None || payload.len() < builder.len_bytes() => {
-                        Body::Set { timestamp, codec, payload: payload.into() }
-                    }
+                let compressed = if codec == Codec::None { None } else { builder.finish_at(codec, zstd_level).ok() };
+                match compressed.filter(|payload| payload.len() < builder.len_bytes()) {
+                    Some(payload) => Body::Set { timestamp, codec, payload: payload.into() },
                     // What does not shrink travels as it is.
-                    _ => Body::Set { timestamp, codec: Codec::None, payload: Bytes::copy_from_slice(builder.as_bytes()) },
+                    None => Body::Set { timestamp, codec: Codec::None, payload: builder.into_bytes().into() },
                 }
             }
             Gathered::Singles { records, .. } => Body::Singles(records),
@@ -161,7 +165,7 @@ impl Batch {
         self.result.delivery(0, 0)
     }
 
-    pub(super) fn finish(self, outcome: BatchOutcome) {
+    pub(super) fn finish(self, outcome: Stored) {
         // Offsets count from the first record, whose offset is not known then.
         self.result.finish(if self.torn { outcome.map(|_base| None) } else { outcome });
     }

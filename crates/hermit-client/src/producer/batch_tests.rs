@@ -20,10 +20,10 @@ fn a_set_is_one_frame_with_all_records() {
     for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
         let mut open = OpenBatch::set(5_000_000_007, Instant::now(), result());
         for _ in 0..100 {
-            drop(open.append(&ProducerRecord::new("value value value").key(""), 6_000_000_000, 20).unwrap());
+            open.append(&ProducerRecord::new("value value value").key(""), 6_000_000_000, 20).unwrap();
         }
-        drop(open.append(&ProducerRecord::tombstone("gone").headers(&[("h", None)]), 5_000_000_007, 20).unwrap());
-        let batch = open.seal(codec, Instant::now());
+        open.append(&ProducerRecord::tombstone("gone").headers(&[("h", None)]), 5_000_000_007, 20).unwrap();
+        let batch = open.seal(codec, 3, Instant::now());
         assert_eq!((batch.record_count(), batch.cost_bytes()), (101, 2020));
         let bytes = frames(&batch, Some(stamp(9)));
         let (view, rest) = FrameView::split(&bytes, &FrameLimits::default()).unwrap();
@@ -45,8 +45,8 @@ fn a_set_is_one_frame_with_all_records() {
 #[test]
 fn what_does_not_shrink_is_not_compressed() {
     let mut open = OpenBatch::set(0, Instant::now(), result());
-    drop(open.append(&ProducerRecord::new(&[7u8, 201]), 0, 2).unwrap());
-    let bytes = frames(&open.seal(Codec::Zstd, Instant::now()), None);
+    open.append(&ProducerRecord::new(&[7u8, 201]), 0, 2).unwrap();
+    let bytes = frames(&open.seal(Codec::Zstd, 3, Instant::now()), None);
     let (view, _) = FrameView::split(&bytes, &FrameLimits::default()).unwrap();
     assert_eq!(view.prefix.extension.attributes.codec(), Some(Codec::None));
 }
@@ -58,10 +58,10 @@ fn singles_are_a_frame_each_with_sequences_that_count_on() {
     for record in &records {
         let added = open.added_bytes(record, 7);
         let before = open.len_bytes();
-        drop(open.append(record, 7, 1).unwrap());
+        open.append(record, 7, 1).unwrap();
         assert_eq!(open.len_bytes(), before + added);
     }
-    let mut batch = open.seal(Codec::Zstd, Instant::now());
+    let mut batch = open.seal(Codec::Zstd, 3, Instant::now());
     let check = |bytes: &[u8], from: usize| {
         let mut rest = bytes;
         for (at, record) in records.iter().enumerate().skip(from) {
@@ -86,7 +86,7 @@ fn singles_are_a_frame_each_with_sequences_that_count_on() {
 #[test]
 fn a_set_cannot_be_cut() {
     let mut open = OpenBatch::set(0, Instant::now(), result());
-    drop(open.append(&ProducerRecord::new("a"), 0, 1).unwrap());
-    drop(open.append(&ProducerRecord::new("b"), 0, 1).unwrap());
-    assert!(!open.seal(Codec::None, Instant::now()).cut_front(1));
+    open.append(&ProducerRecord::new("a"), 0, 1).unwrap();
+    open.append(&ProducerRecord::new("b"), 0, 1).unwrap();
+    assert!(!open.seal(Codec::None, 3, Instant::now()).cut_front(1));
 }

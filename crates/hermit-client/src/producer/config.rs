@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use hermit_proto::Codec;
+use hermit_proto::record_set::ZSTD_LEVEL;
 use hermit_proto::session::Acks;
+use hermit_proto::{Codec, ProducerEpoch, ProducerId};
 use tokio::sync::Semaphore;
 
 use super::Producer;
+use super::identity::ProducerIdentity;
 use super::lane::{LaneConfig, Promise};
 use crate::conn::Link;
 use crate::error::{Error, Result};
@@ -35,6 +37,7 @@ pub struct ProducerBuilder {
     pub(super) acks: Acks,
     pub(super) idempotent: bool,
     pub(super) codec: Codec,
+    pub(super) zstd_level: i32,
     pub(super) batch_bytes: usize,
     pub(super) linger: Duration,
     pub(super) max_in_flight: usize,
@@ -42,6 +45,8 @@ pub struct ProducerBuilder {
     pub(super) delivery_timeout: Duration,
     pub(super) create_topics: bool,
     pub(super) keyless: Keyless,
+    pub(super) metadata_max_age: Duration,
+    pub(super) resume: Option<ProducerIdentity>,
 }
 
 impl ProducerBuilder {
@@ -51,6 +56,7 @@ impl ProducerBuilder {
             acks: Acks::Committed,
             idempotent: true,
             codec: Codec::None,
+            zstd_level: ZSTD_LEVEL,
             batch_bytes: 64 << 10,
             linger: Duration::from_millis(5),
             max_in_flight: MAX_IDEMPOTENT_IN_FLIGHT,
@@ -58,6 +64,8 @@ impl ProducerBuilder {
             delivery_timeout: Duration::from_secs(120),
             create_topics: true,
             keyless: Keyless::Sticky,
+            metadata_max_age: Duration::from_secs(60),
+            resume: None,
         }
     }
 
@@ -81,6 +89,14 @@ impl ProducerBuilder {
     #[must_use]
     pub const fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
+        self
+    }
+
+    /// How hard zstd tries: 1, the fastest, to 19, the smallest. Default 3. From about 16 on each batch takes megabytes of memory and ms to compress.
+    /// lz4 has one level.
+    #[must_use]
+    pub const fn zstd_level(mut self, level: i32) -> Self {
+        self.zstd_level = level;
         self
     }
 
@@ -134,6 +150,41 @@ impl ProducerBuilder {
         self
     }
 
+    /// How long a topic's partitions and settings are taken for known while records are sent to it. Default 60 s. After that they are
+    /// asked for again, in the background; at once where something hints at a change: a new connection, a refusal, a record for a partition that
+    /// is not known. **Once a topic has more partitions, records with keys go by the new count**, so that a key's records may go to another partition than before.
+    #[must_use]
+    pub const fn metadata_max_age(mut self, age: Duration) -> Self {
+        self.metadata_max_age = age;
+        self
+    }
+
+    /// Makes this producer the next incarnation of an earlier one, which is fenced: in each partition, from the first record that this one
+    /// stores there, the broker refuses what the earlier one still sends, and that fails with [`Error::ProducerFenced`].
+    ///
+    /// `identity` is what [`Producer::identity`] said of the earlier one. Keep it in a safe place before anything is sent, and keep
+    /// this one's before it sends: two incarnations of the same identity are the same producer to the broker.
+    ///
+    /// ```no_run
+    /// # use hermit_client::{Client, ProducerEpoch, ProducerId, ProducerIdentity};
+    /// # fn load() -> Option<ProducerIdentity> { None }
+    /// # fn keep(identity: ProducerIdentity) {}
+    /// # async fn example(client: Client) -> hermit_client::Result<()> {
+    /// let mut builder = client.producer();
+    /// if let Some(earlier) = load() {
+    ///     builder = builder.resume(earlier.id, earlier.epoch);
+    /// }
+    /// let producer = builder.build()?;
+    /// keep(producer.identity().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn resume(mut self, id: ProducerId, epoch: ProducerEpoch) -> Self {
+        self.resume = Some(ProducerIdentity { id, epoch });
+        self
+    }
+
     /// Starts the producer. Must be called within a tokio runtime.
     ///
     /// # Errors
@@ -166,6 +217,23 @@ impl ProducerBuilder {
                 "must be longer than 0, and 12 h at most: the broker forgets idle producers after 24 h",
             );
         }
+        if !(1..=19).contains(&self.zstd_level) {
+            return problem("zstd_level", "must be 1 to 19");
+        }
+        if self.metadata_max_age.is_zero() {
+            return problem("metadata_max_age", "must be longer than 0");
+        }
+        if let Some(identity) = self.resume {
+            if self.promise() != Promise::Idempotent {
+                return problem(
+                    "resume",
+                    "only an idempotent producer has an identity: leave it out, or ask for answers and idempotence",
+                );
+            }
+            if !identity.id.is_some() || identity.epoch.0 < 0 {
+                return problem("resume", "id and epoch must not be negative: take what `Producer::identity` says");
+            }
+        }
         Ok(())
     }
 
@@ -183,6 +251,7 @@ impl ProducerBuilder {
             max_in_flight: self.max_in_flight,
             delivery_timeout: self.delivery_timeout,
             backoff: self.link.config().backoff,
+            resumed: self.resume.is_some(),
         }
     }
 }

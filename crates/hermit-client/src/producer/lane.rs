@@ -14,7 +14,8 @@ use hermit_proto::{CorrelationId, Offset, ProducerEpoch, ProducerId, ProducerSta
 use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::delivery::BatchOutcome;
+use super::delivery::Stored;
+use super::identity::ProducerIdentity;
 use crate::backoff::{Backoff, BackoffConfig};
 use crate::error::Error;
 
@@ -29,13 +30,6 @@ pub(super) enum Promise {
     Idempotent,
 }
 
-/// A producer id and epoch, as the broker gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) id: ProducerId,
-    pub(super) epoch: ProducerEpoch,
-}
-
 /// Names a request in flight: the session's number and the correlation id in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Token {
@@ -46,7 +40,11 @@ pub(super) struct Token {
 /// How a request fared.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Stored { base: Option<Offset> },
+    Stored {
+        base: Option<Offset>,
+        /// The broker had it before.
+        duplicate: bool,
+    },
     Refused(Error),
     Lost(Error),
 }
@@ -55,7 +53,7 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) batch: Batch,
-    pub(super) outcome: BatchOutcome,
+    pub(super) outcome: Stored,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +63,8 @@ pub(super) struct LaneConfig {
     pub(super) max_in_flight: usize,
     pub(super) delivery_timeout: Duration,
     pub(super) backoff: BackoffConfig,
+    /// The identity is that of a successor.
+    pub(super) resumed: bool,
 }
 
 #[derive(Debug)]
@@ -100,13 +100,15 @@ pub(super) struct Lane {
     config: LaneConfig,
     queue: VecDeque<Entry>,
     in_flight: usize,
-    identity: Option<Identity>,
+    identity: Option<ProducerIdentity>,
     /// The identity that is not to be used again.
-    spent: Option<Identity>,
+    spent: Option<ProducerIdentity>,
     next_sequence: Sequence,
     phase: Phase,
     backoff: Backoff,
     last_error: Option<Error>,
+    /// Nothing is sent any more.
+    halted: Option<Error>,
 }
 
 impl Lane {
@@ -121,15 +123,16 @@ impl Lane {
             phase: Phase::Sending,
             backoff: Backoff::new(config.backoff),
             last_error: None,
+            halted: None,
         }
     }
 
     /// The identity whose sequences in this partition are used up already.
-    pub(super) const fn spend(&mut self, identity: Option<Identity>) {
+    pub(super) const fn spend(&mut self, identity: Option<ProducerIdentity>) {
         self.spent = identity;
     }
 
-    pub(super) const fn identity(&self) -> Option<Identity> {
+    pub(super) const fn identity(&self) -> Option<ProducerIdentity> {
         self.identity
     }
 
@@ -143,7 +146,8 @@ impl Lane {
 
     /// Whether all that is queued is in flight, and more could be.
     pub(super) fn wants_more(&self) -> bool {
-        !matches!(self.phase, Phase::Draining { .. })
+        self.halted.is_none()
+            && !matches!(self.phase, Phase::Draining { .. })
             && self.queue.len() == self.in_flight
             && self.in_flight < self.config.max_in_flight
     }
@@ -154,11 +158,11 @@ impl Lane {
 
     /// Whether batches wait for a producer id; and the one that they must not get.
     pub(super) fn wants_identity(&self) -> bool {
-        self.config.promise == Promise::Idempotent && self.identity.is_none() && !self.queue.is_empty()
+        self.config.promise == Promise::Idempotent && self.identity.is_none() && !self.queue.is_empty() && self.halted.is_none()
     }
 
     /// Takes the identity, unless it is the one that was given up.
-    pub(super) fn offer_identity(&mut self, identity: Identity) -> bool {
+    pub(super) fn offer_identity(&mut self, identity: ProducerIdentity) -> bool {
         let taken = self.wants_identity() && self.spent != Some(identity);
         if taken {
             self.identity = Some(identity);
@@ -176,6 +180,9 @@ impl Lane {
 
     /// The next batch to send, with the stamp to send it under. Call [`Lane::sent`] when it is on its way.
     pub(super) fn next_to_send(&mut self, now: Instant) -> Option<(&Batch, Option<ProducerStamp>)> {
+        if self.halted.is_some() {
+            return None;
+        }
         match self.phase {
             Phase::Draining { .. } => return None,
             Phase::BackOff { until } if now < until => return None,
@@ -229,7 +236,11 @@ impl Lane {
             entry.state = EntryState::Queued;
         }
         match outcome {
-            Outcome::Stored { base } => {
+            Outcome::Stored { duplicate: true, .. } if self.is_anothers(at) => {
+                let error = self.fenced();
+                self.give_up(at, error, &mut finished);
+            }
+            Outcome::Stored { base, .. } => {
                 self.backoff.reset();
                 self.last_error = None;
                 self.take_out(at, Ok(base), &mut finished);
@@ -241,8 +252,38 @@ impl Lane {
                 self.last_error = Some(error);
             }
         }
+        if let Some(halt) = self.halted.clone() {
+            self.give_up_queued(&halt, &mut finished);
+        }
         self.conclude(now, &mut finished);
         finished
+    }
+
+    /// Whether a batch that the broker has already cannot be ours: it is the first of a successor, and was not sent before. So two have become the
+    /// successor of the same producer.
+    fn is_anothers(&self, at: usize) -> bool {
+        let first = |entry: &Entry| !entry.doubtful && entry.sequence == Some(Sequence(0));
+        self.config.resumed && self.queue.get(at).is_some_and(first)
+    }
+
+    fn fenced(&self) -> Error {
+        let none = ProducerIdentity { id: ProducerId::NONE, epoch: ProducerEpoch(-1) };
+        let ProducerIdentity { id, epoch } = self.identity.unwrap_or(none);
+        Error::ProducerFenced { id, epoch }
+    }
+
+    /// Sends nothing any more, and gives up what is not in flight; that is still answered.
+    pub(super) fn halt(&mut self, error: &Error) -> Vec<Finished> {
+        let mut finished = Vec::new();
+        self.halted = Some(error.clone());
+        self.give_up_queued(error, &mut finished);
+        finished
+    }
+
+    fn give_up_queued(&mut self, error: &Error, finished: &mut Vec<Finished>) {
+        while let Some(at) = self.queue.iter().position(|entry| entry.state == EntryState::Queued) {
+            self.give_up(at, error.clone(), finished);
+        }
     }
 
     fn refused(&mut self, at: usize, error: Error, finished: &mut Vec<Finished>) {
@@ -269,6 +310,10 @@ impl Lane {
             retryable if retryable.is_retryable() => {
                 self.last_error = Some(error);
                 self.drain(false);
+            }
+            Status::FencedProducer => {
+                let error = self.fenced();
+                self.give_up(at, error, finished);
             }
             // The append may have happened before the sync failed, or whatever else did.
             Status::ReadOnly | Status::Internal | Status::Other(_) => {
@@ -325,7 +370,7 @@ impl Lane {
         self.take_out(at, Err(error), finished);
     }
 
-    fn take_out(&mut self, at: usize, outcome: BatchOutcome, finished: &mut Vec<Finished>) {
+    fn take_out(&mut self, at: usize, outcome: Stored, finished: &mut Vec<Finished>) {
         if let Some(entry) = self.queue.remove(at) {
             finished.push(Finished { batch: entry.batch, outcome });
         }
@@ -392,3 +437,7 @@ impl Lane {
 #[cfg(test)]
 #[path = "lane_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "lane_log_tests.rs"]
+mod log_tests;

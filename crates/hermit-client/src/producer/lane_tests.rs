@@ -7,8 +7,8 @@ use hermit_proto::session::{Operation, WireError};
 use hermit_proto::{Codec, PartitionId};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const FIRST: Identity = Identity { id: ProducerId(7), epoch: ProducerEpoch(0) };
-const SECOND: Identity = Identity { id: ProducerId(8), epoch: ProducerEpoch(0) };
+const FIRST: ProducerIdentity = ProducerIdentity { id: ProducerId(7), epoch: ProducerEpoch(0) };
+const SECOND: ProducerIdentity = ProducerIdentity { id: ProducerId(8), epoch: ProducerEpoch(0) };
 
 struct Harness {
     lane: Lane,
@@ -22,7 +22,7 @@ struct Harness {
 impl Harness {
     fn new(promise: Promise) -> Self {
         let backoff = BackoffConfig { min: Duration::from_millis(100), max: Duration::from_millis(400) };
-        let config = LaneConfig { promise, max_in_flight: 5, delivery_timeout: TIMEOUT, backoff };
+        let config = LaneConfig { promise, max_in_flight: 5, delivery_timeout: TIMEOUT, backoff, resumed: false };
         let mut lane = Lane::new(config);
         lane.enqueue(batch(1, Instant::now() + TIMEOUT, false));
         let offered = lane.offer_identity(FIRST);
@@ -77,9 +77,9 @@ fn batch(size: usize, deadline: Instant, singles: bool) -> Batch {
     let result = Completer::new("t".into(), PartitionId(0));
     let mut open = if singles { OpenBatch::singles(deadline, result) } else { OpenBatch::set(0, deadline, result) };
     for _ in 0..size {
-        drop(open.append(&ProducerRecord::new("v").key("k"), 0, 1).unwrap());
+        open.append(&ProducerRecord::new("v").key("k"), 0, 1).unwrap();
     }
-    open.seal(Codec::None, deadline)
+    open.seal(Codec::None, 3, deadline)
 }
 
 fn refused(status: Status) -> Outcome {
@@ -98,7 +98,7 @@ fn lost() -> Outcome {
 }
 
 fn stored(base: u64) -> Outcome {
-    Outcome::Stored { base: Some(Offset(base)) }
+    Outcome::Stored { base: Some(Offset(base)), duplicate: false }
 }
 
 #[test]
@@ -322,10 +322,47 @@ fn what_asks_for_no_answer_is_not_sent_twice() {
     lane.enqueue([2]);
     let sent = lane.send();
     assert_eq!((sent[0].1, sent[1].1), (None, None));
-    lane.answer(sent[0].2, Outcome::Stored { base: None });
+    lane.answer(sent[0].2, Outcome::Stored { base: None, duplicate: false });
     lane.answer(sent[1].2, lost());
     assert!(matches!(&lane.results()[..], [(1, Ok(None)), (2, Err(Error::ConnectionLost { .. }))]));
     assert!(lane.send().is_empty());
+}
+
+#[test]
+fn a_fenced_producer_sends_nothing_more_and_tells_what_is_known() {
+    let mut lane = Harness::new(Promise::Idempotent);
+    lane.enqueue([2, 3]);
+    let sent = lane.send();
+    lane.enqueue([4]);
+    lane.answer(sent[0].2, refused(Status::FencedProducer));
+    let results = lane.results();
+    let Some((1, Err(fenced @ Error::ProducerFenced { .. }))) = results.first() else { panic!("{results:?}") };
+    let halted = lane.lane.halt(fenced);
+    lane.note(halted);
+    assert!(matches!(&lane.results()[..], [(4, Err(Error::ProducerFenced { .. }))]), "it was never sent");
+    // What was in flight is still answered, by whatever happened to it.
+    lane.answer(sent[1].2, stored(7));
+    lane.answer(sent[2].2, lost());
+    assert!(matches!(&lane.results()[..], [(2, Ok(_)), (3, Err(Error::OutcomeUnknown { .. }))]));
+    lane.pass(TIMEOUT);
+    assert!(lane.lane.is_empty() && lane.send().is_empty() && !lane.lane.wants_identity() && !lane.lane.wants_more());
+}
+
+#[test]
+fn two_successors_of_one_producer_notice() {
+    for (resumed, first_sequence_again) in [(true, false), (false, false), (true, true)] {
+        let mut lane = Harness::new(Promise::Idempotent);
+        lane.lane.config.resumed = resumed;
+        let mut sent = lane.send();
+        if first_sequence_again {
+            lane.answer(sent[0].2, lost());
+            sent = lane.send();
+        }
+        lane.answer(sent[0].2, Outcome::Stored { base: Some(Offset(0)), duplicate: true });
+        let results = lane.results();
+        let anothers = matches!(&results[..], [(1, Err(Error::ProducerFenced { .. }))]);
+        assert_eq!(anothers, resumed && !first_sequence_again, "{results:?}");
+    }
 }
 
 #[test]

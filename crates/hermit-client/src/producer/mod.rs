@@ -4,33 +4,37 @@ mod batch;
 mod config;
 mod delivery;
 mod driver;
+mod enqueue;
+mod identity;
 mod lane;
+mod lookup;
 mod record;
 mod slot;
+mod topic;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tokio::runtime;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::Instant;
 
 pub use config::{Keyless, ProducerBuilder};
-pub use delivery::Delivery;
-pub use record::{ProducerRecord, RecordMetadata};
+pub use delivery::{BatchDelivery, Delivery};
+pub use identity::ProducerIdentity;
+pub use record::{BatchMetadata, BatchOutcome, ProducerRecord, RecordMetadata};
 
 use self::driver::{Command, Driver};
-use self::slot::{GatherConfig, NotTaken, TopicSlots};
+use self::topic::TopicSlots;
 use crate::admin::Admin;
-use crate::clock::wall_clock_ns;
-use crate::error::{Error, RecordFault, Result};
+use crate::error::{Error, Result};
 
 /// Sends records in batches, and tells of each where it was stored.
 ///
 /// Records to one partition are stored in the order in which they were sent, each once: a batch that was answered while the
 /// connection broke is sent again under the same sequences, which the broker recognises. Where that is not possible any
 /// more — the broker forgot the producer in between — the record fails with [`Error::OutcomeUnknown`] rather than
-/// risk a double.
+/// risk a double, and what was not sent yet goes on under a new identity.
 ///
 /// Cheap to clone; all clones share buffers and connection. Close it, or what is still gathered is sent in the background
 /// for as long as the runtime lives.
@@ -47,8 +51,14 @@ use crate::error::{Error, RecordFault, Result};
 /// let second = producer.enqueue("flights", ProducerRecord::new("late").key("DL")).await?;
 /// println!("{:?} {:?}", first.await?.offset, second.await?.offset);
 ///
-/// // … or one by one.
+/// // … or one by one …
 /// producer.send("flights", ProducerRecord::new("cancelled").key("UA")).await?;
+///
+/// // … or many at once, which is the fastest.
+/// let records: Vec<_> = ["a", "b", "c"].iter().map(|value| ProducerRecord::new(*value)).collect();
+/// for stored in producer.send_batch("flights", &records).await? {
+///     println!("{} records from offset {:?} of partition {}", stored.records, stored.first_offset, stored.partition);
+/// }
 /// producer.close().await?;
 /// # Ok(())
 /// # }
@@ -68,6 +78,8 @@ struct Handle {
     /// One look-up at a time: a thousand records for a new topic ask once.
     lookup: tokio::sync::Mutex<()>,
     commands: mpsc::UnboundedSender<Command>,
+    /// For look-ups in the background, also where a record is handed over outside of the runtime.
+    runtime: runtime::Handle,
 }
 
 /// What producer and driver both hold.
@@ -78,13 +90,31 @@ struct Shared {
     /// Callers that wait for buffer space: batches must not linger then.
     waiting: AtomicUsize,
     next_slot: AtomicUsize,
+    /// Connections so far: what is known of topics is asked for again after each.
+    sessions: AtomicUsize,
     /// The first failure since the last flush.
     failure: Mutex<Option<Error>>,
+    /// Why nothing is taken any more, if it is not that the producer was closed.
+    fatal: Mutex<Option<Error>>,
 }
 
 impl Shared {
     fn note_failure(&self, error: &Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.clone());
+    }
+
+    /// Nothing can be sent any more.
+    fn note_fatal(&self, error: &Error) {
+        self.fatal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.clone());
+    }
+
+    fn is_fatal(&self) -> bool {
+        self.fatal.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Why nothing is taken any more.
+    fn closed(&self) -> Error {
+        self.fatal.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or(Error::Closed { what: "producer" })
     }
 
     fn take_failure(&self) -> Result<()> {
@@ -114,10 +144,12 @@ impl Producer {
             buffer: Semaphore::new(settings.max_buffered_bytes),
             waiting: AtomicUsize::new(0),
             next_slot: AtomicUsize::new(0),
+            sessions: AtomicUsize::new(0),
             failure: Mutex::new(None),
+            fatal: Mutex::new(None),
         });
         let (commands, received) = mpsc::unbounded_channel();
-        let driver = Driver::new(settings.link.clone(), settings.acks, settings.lane_config(), shared.clone(), received);
+        let driver = Driver::new(&settings, shared.clone(), received);
         tokio::spawn(driver.run());
         let handle = Handle {
             shared,
@@ -126,121 +158,13 @@ impl Producer {
             topics: RwLock::default(),
             lookup: tokio::sync::Mutex::default(),
             commands,
+            runtime: runtime::Handle::current(),
         };
         Self { handle: Arc::new(handle) }
     }
 
-    /// Sends a record and waits until it is stored.
-    ///
-    /// # Errors
-    /// As [`Producer::enqueue`], and why the record could not be stored: [`Error::Refused`], [`Error::DeliveryTimeout`],
-    /// [`Error::OutcomeUnknown`], and with [`Acks::None`](crate::Acks::None) connection errors.
-    pub async fn send(&self, topic: &str, record: ProducerRecord<'_>) -> Result<RecordMetadata> {
-        self.enqueue(topic, record).await?.await
-    }
-
-    /// Copies a record into its batch, waiting for room in the buffer if need be; the answer comes with the [`Delivery`].
-    ///
-    /// # Errors
-    /// [`Error::InvalidRecord`] and [`Error::UnknownPartition`] for a record that cannot be sent; [`Error::Name`],
-    /// [`Error::UnknownTopic`], [`Error::Refused`] and [`Error::Timeout`] where the topic cannot be looked up or created; [`Error::Closed`].
-    pub async fn enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
-        // A topic that was deleted and created again has another id: it is looked up once more.
-        for _ in 0..2 {
-            let slots = match self.known(topic) {
-                Some(slots) => slots,
-                None => self.look_up(topic).await?,
-            };
-            if let Some(delivery) = self.enqueue_into(&slots, &record).await? {
-                return Ok(delivery);
-            }
-        }
-        Err(Error::UnknownTopic { topic: topic.into() })
-    }
-
-    /// `None` where the topic has to be looked up again.
-    async fn enqueue_into(&self, slots: &TopicSlots, record: &ProducerRecord<'_>) -> Result<Option<Delivery>> {
-        let cost = slots.check(record)?;
-        let slot = slots.choose(record)?;
-        self.reserve(slots, cost).await?;
-        let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
-        let appended = match slot.append(record, slots.compacted, timestamp, cost, Instant::now()) {
-            Ok(appended) => appended,
-            Err(not_taken) => {
-                self.handle.shared.buffer.add_permits(cost);
-                return match not_taken {
-                    NotTaken::TopicGone => Ok(None),
-                    NotTaken::Closed => Err(Error::Closed { what: "producer" }),
-                    NotTaken::Invalid(error) => Err(error),
-                };
-            }
-        };
-        if appended.announce
-            && let Err(closed) = self.command(Command::Ready(slot.clone()))
-        {
-            slot.fail(&closed);
-            return Err(closed);
-        }
-        Ok(Some(appended.delivery))
-    }
-
-    /// Takes buffer space; it is given back when the record's batch is done.
-    async fn reserve(&self, slots: &TopicSlots, cost: usize) -> Result<()> {
-        let shared = &self.handle.shared;
-        let limit_bytes = self.handle.settings.max_buffered_bytes;
-        let permits = match u32::try_from(cost) {
-            Ok(permits) if cost <= limit_bytes => permits,
-            _ => {
-                let source = RecordFault::TooLarge { size_bytes: cost as u64, limit_bytes: limit_bytes as u64 };
-                return Err(Error::InvalidRecord { topic: slots.name.clone(), source });
-            }
-        };
-        let closed = |_closed| Error::Closed { what: "producer" };
-        let permit = if let Ok(permit) = shared.buffer.try_acquire_many(permits) {
-            permit
-        } else {
-            let _waiting = Waiting::new(&shared.waiting);
-            self.command(Command::Urge)?;
-            shared.buffer.acquire_many(permits).await.map_err(closed)?
-        };
-        permit.forget();
-        Ok(())
-    }
-
-    fn known(&self, topic: &str) -> Option<Arc<TopicSlots>> {
-        let topics = self.handle.topics.read().unwrap_or_else(PoisonError::into_inner);
-        topics.get(topic).filter(|slots| !slots.is_gone()).cloned()
-    }
-
-    async fn look_up(&self, topic: &str) -> Result<Arc<TopicSlots>> {
-        let handle = &*self.handle;
-        let _one_at_a_time = handle.lookup.lock().await;
-        if let Some(slots) = self.known(topic) {
-            return Ok(slots);
-        }
-        let settings = &handle.settings;
-        let found = handle.admin.metadata(topic, settings.create_topics).await?;
-        let limits = settings.link.session(settings.link.deadline()).await?.limits();
-        let config = GatherConfig {
-            codec: settings.codec,
-            // A set that is full must fit a frame, whatever the setting says.
-            batch_bytes: settings.batch_bytes.min(limits.max_frame_bytes as usize).min(limits.max_request_bytes as usize / 2),
-            linger: settings.linger,
-            delivery_timeout: settings.delivery_timeout,
-            keyless: settings.keyless,
-            limits,
-        };
-        let partitions = u32::try_from(found.partitions.len()).unwrap_or(u32::MAX);
-        let first_number = handle.shared.next_slot.fetch_add(found.partitions.len(), Ordering::Relaxed);
-        let compacted = found.config.compaction == Some(true);
-        let slots = Arc::new(TopicSlots::new(topic.into(), found.topic, compacted, partitions, first_number, config));
-        let mut topics = handle.topics.write().unwrap_or_else(PoisonError::into_inner);
-        topics.insert(topic.into(), slots.clone());
-        Ok(slots)
-    }
-
     fn command(&self, command: Command) -> Result<()> {
-        self.handle.commands.send(command).map_err(|_driver_gone| Error::Closed { what: "producer" })
+        self.handle.commands.send(command).map_err(|_driver_gone| self.handle.shared.closed())
     }
 
     /// Sends what is gathered, and waits until every record enqueued before has its answer.
@@ -250,7 +174,7 @@ impl Producer {
     pub async fn flush(&self) -> Result<()> {
         let (reply, batches) = oneshot::channel();
         self.command(Command::Flush(reply))?;
-        let batches = batches.await.map_err(|_driver_gone| Error::Closed { what: "producer" })?;
+        let batches = batches.await.map_err(|_driver_gone| self.handle.shared.closed())?;
         for batch in batches {
             if let Err(error) = batch.await {
                 tracing::debug!(%error, "a batch failed");
@@ -263,6 +187,21 @@ impl Producer {
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.handle.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who this producer is to the broker; asks for an identity where it has none yet. To be kept, so that the next incarnation can
+    /// [`resume`](ProducerBuilder::resume).
+    ///
+    /// The epoch rises where the producer had to begin anew — the broker forgot it, or records failed —; it stays below
+    /// what the next incarnation gets. Only after 63 times, or where the broker gives no more epochs, is it another id, which a `resume` of this one does not
+    /// fence: look again from time to time.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where the producer is not idempotent, or resumes an identity that the broker never gave out; [`Error::Refused`]; [`Error::Timeout`]; [`Error::Closed`].
+    pub async fn identity(&self) -> Result<ProducerIdentity> {
+        let (reply, identity) = oneshot::channel();
+        self.command(Command::Identity(reply))?;
+        identity.await.map_err(|_driver_gone| self.handle.shared.closed())?
     }
 
     /// Flushes, and takes no more records, from no clone.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hermit_proto::record_set::NewRecord;
 use hermit_proto::{Offset, PartitionId};
 
+use crate::error::Result;
+
 /// A record to be sent. It borrows: the producer copies it into its batch.
 ///
 /// ```
@@ -95,4 +97,30 @@ pub struct RecordMetadata {
     pub offset: Option<Offset>,
     /// The record's time, in ns since the Unix epoch.
     pub timestamp: u64,
+}
+
+/// Where records were stored that were sent together and went into the same batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchMetadata {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: PartitionId,
+    /// How many records.
+    pub records: u32,
+    /// The first one's offset; the others follow it without a gap. `None` in the same cases as [`RecordMetadata::offset`].
+    pub first_offset: Option<Offset>,
+    /// The last one's offset (inclusive).
+    pub last_offset: Option<Offset>,
+}
+
+/// How a part of what was sent together fared.
+#[derive(Clone, Debug)]
+pub struct BatchOutcome {
+    /// The partition; `None` where the records did not come so far, as the producer was closed or the topic deleted meanwhile.
+    pub partition: Option<PartitionId>,
+    /// How many records.
+    pub records: u32,
+    /// Where they are, or why they are not.
+    pub result: Result<BatchMetadata>,
 }

@@ -1,49 +1,32 @@
 //! Where callers leave records: one slot for each partition, with the batch that is being gathered.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hermit_proto::record_set::RecordSetError;
-use hermit_proto::session::{ProduceTarget, SessionLimits};
-use hermit_proto::{Codec, PREFIX_SIZE, PartitionId, TopicId, partition_for_key};
+use hermit_proto::session::SessionLimits;
+use hermit_proto::{Codec, PartitionId, TopicId};
 use tokio::time::Instant;
 
 use super::batch::{Batch, OpenBatch};
 use super::config::Keyless;
-use super::delivery::{Completer, Delivery};
+use super::delivery::Completer;
 use super::record::ProducerRecord;
-use crate::error::{Error, RecordFault, Result};
+use super::topic::TopicState;
+use crate::error::{Error, RecordFault};
 
 /// How records are gathered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatherConfig {
     pub(super) codec: Codec,
+    pub(super) zstd_level: i32,
     pub(super) batch_bytes: usize,
     pub(super) linger: Duration,
     pub(super) delivery_timeout: Duration,
     pub(super) keyless: Keyless,
     pub(super) limits: SessionLimits,
-}
-
-/// A topic's slots.
-#[derive(Debug)]
-pub(super) struct TopicSlots {
-    pub(super) name: Arc<str>,
-    pub(super) compacted: bool,
-    pub(super) slots: Vec<Arc<Slot>>,
-    shared: Arc<TopicState>,
-    config: GatherConfig,
-}
-
-/// What the slots of a topic share.
-#[derive(Debug, Default)]
-struct TopicState {
-    /// The partition that keyless records go to; counts on without end.
-    turn: AtomicU32,
-    /// The broker does not know the topic by this id: it has to be looked up again.
-    gone: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -52,8 +35,8 @@ pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) partition: PartitionId,
     pub(super) number: usize,
-    shared: Arc<TopicState>,
-    config: GatherConfig,
+    pub(super) shared: Arc<TopicState>,
+    pub(super) config: GatherConfig,
     state: Mutex<SlotState>,
 }
 
@@ -78,12 +61,24 @@ pub(super) enum NotTaken {
     Invalid(Error),
 }
 
-/// What the caller of [`Slot::append`] has to do.
-#[derive(Debug)]
+/// A record to be gathered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) record: ProducerRecord<'a>,
+    pub(super) timestamp: u64,
+    /// Bytes of the buffer that go with it.
+    pub(super) cost_bytes: usize,
+}
+
+/// What came of [`Slot::append`].
+#[derive(Debug, Default)]
 pub(super) struct Appended {
-    pub(super) delivery: Delivery,
+    /// Records that were taken.
+    pub(super) taken: usize,
     /// The driver has to be told.
     pub(super) announce: bool,
+    /// Why the record behind those was not.
+    pub(super) not_taken: Option<NotTaken>,
 }
 
 /// What is behind the batches that [`Slot::take`] gave.
@@ -94,124 +89,86 @@ pub(super) enum Left {
     Open(Instant),
 }
 
-impl TopicSlots {
-    /// `first_number` and those after it name the slots.
+impl Slot {
     pub(super) fn new(
-        name: Arc<str>,
         topic: TopicId,
-        compacted: bool,
-        partitions: u32,
-        first_number: usize,
+        name: Arc<str>,
+        partition: PartitionId,
+        number: usize,
+        shared: Arc<TopicState>,
         config: GatherConfig,
     ) -> Self {
-        let shared = Arc::new(TopicState::default());
-        let slot = |number: u32| {
-            Arc::new(Slot {
-                topic,
-                name: name.clone(),
-                partition: PartitionId(number),
-                number: first_number.saturating_add(number as usize),
-                shared: shared.clone(),
-                config,
-                state: Mutex::default(),
-            })
-        };
-        let slots = (0..partitions).map(slot).collect();
-        Self { name, compacted, slots, shared, config }
+        Self { topic, name, partition, number, shared, config, state: Mutex::default() }
     }
 
-    /// Whether the topic has to be looked up again.
-    pub(super) fn is_gone(&self) -> bool {
-        self.shared.gone.load(Ordering::Acquire)
-    }
-
-    /// The slot that the record belongs to.
-    pub(super) fn choose(&self, record: &ProducerRecord<'_>) -> Result<&Arc<Slot>> {
-        let count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        let partition = match (record.partition, record.key) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => partition_for_key(key, count),
-            (None, None) => {
-                let turn = match self.config.keyless {
-                    Keyless::Sticky => self.shared.turn.load(Ordering::Relaxed),
-                    Keyless::RoundRobin => self.shared.turn.fetch_add(1, Ordering::Relaxed),
-                };
-                PartitionId(turn.checked_rem(count).unwrap_or(0))
-            }
-        };
-        let unknown = || Error::UnknownPartition { topic: self.name.clone(), partition, count };
-        self.slots.get(partition.0 as usize).ok_or_else(unknown)
-    }
-
-    /// Refuses what the broker would refuse, before it takes part in a batch; gives the bytes it will take at most.
-    pub(super) fn check(&self, record: &ProducerRecord<'_>) -> Result<usize> {
-        let invalid = |source| Err(Error::InvalidRecord { topic: self.name.clone(), source });
-        if self.compacted && record.key.is_none() {
-            return invalid(RecordFault::KeyRequired);
-        }
-        if self.compacted && !record.headers.is_empty() {
-            return invalid(RecordFault::HeadersNotAllowed);
-        }
-        let size_bytes = record_bytes(record);
-        let limits = &self.config.limits;
-        let request_overhead = PREFIX_SIZE.saturating_add(ProduceTarget::KEY_SIZE) as u64;
-        let limit_bytes =
-            u64::from(limits.max_frame_bytes).min(u64::from(limits.max_request_bytes).saturating_sub(request_overhead));
-        if size_bytes as u64 > limit_bytes {
-            return invalid(RecordFault::TooLarge { size_bytes: size_bytes as u64, limit_bytes });
-        }
-        Ok(size_bytes)
-    }
-}
-
-/// Bytes of a record within a set, at most: five lengths of at most five bytes, a time of at most ten, one of attributes, and two
-/// lengths for each header.
-fn record_bytes(record: &ProducerRecord<'_>) -> usize {
-    const FIXED: usize = 36;
-    record.data_bytes().saturating_add(FIXED).saturating_add(record.headers.len().saturating_mul(10))
-}
-
-impl Slot {
     fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a record to the open batch, or to a new one. `cost_bytes` of the buffer go with it.
-    pub(super) fn append(
+    /// Adds records to the open batch, and to new ones behind it, up to the first that cannot be taken. `taken` gets the batch of each, and its
+    /// index there.
+    pub(super) fn append<'a>(
         &self,
-        record: &ProducerRecord<'_>,
+        records: impl IntoIterator<Item = Incoming<'a>>,
         compacted: bool,
-        timestamp: u64,
-        cost_bytes: usize,
         now: Instant,
-    ) -> Result<Appended, NotTaken> {
+        mut taken: impl FnMut(&Completer, u32),
+    ) -> Appended {
+        let mut appended = Appended::default();
         let mut state = self.state();
-        if state.closed {
-            return Err(NotTaken::Closed);
+        appended.not_taken = match (state.closed, self.is_gone()) {
+            (true, _) => Some(NotTaken::Closed),
+            (false, true) => Some(NotTaken::TopicGone),
+            (false, false) => None,
+        };
+        if appended.not_taken.is_some() {
+            return appended;
         }
-        if self.is_gone() {
-            return Err(NotTaken::TopicGone);
+        appended.announce = !state.announced;
+        for incoming in records {
+            match self.append_one(&mut state, &incoming, compacted, now, &mut taken) {
+                Ok(sealed) => {
+                    appended.taken += 1;
+                    appended.announce |= sealed;
+                }
+                Err(error) => {
+                    let source = RecordFault::Encoding(error.to_string().into());
+                    let invalid = Error::InvalidRecord { topic: self.name.clone(), source };
+                    appended.not_taken = Some(NotTaken::Invalid(invalid));
+                    break;
+                }
+            }
         }
-        let mut announce = !state.announced;
-        let single = compacted || self.travels_alone(record);
-        let fits = state.open.as_ref().is_some_and(|open| self.fits(open, record, timestamp, single && !compacted));
-        if !fits {
-            announce |= self.seal(&mut state);
-        }
+        state.announced = true;
+        appended
+    }
+
+    /// Whether a batch became full.
+    fn append_one(
+        &self,
+        state: &mut SlotState,
+        incoming: &Incoming<'_>,
+        compacted: bool,
+        now: Instant,
+        taken: &mut impl FnMut(&Completer, u32),
+    ) -> Result<bool, RecordSetError> {
+        let Incoming { record, timestamp, cost_bytes } = *incoming;
+        let single = compacted || self.travels_alone(&record);
+        let fits = state
+            .open
+            .as_ref()
+            .is_some_and(|open| open.is_singles() == single && self.fits(open, &record, timestamp, single && !compacted));
+        let mut sealed = !fits && self.seal(state);
         let open = state.open.get_or_insert_with(|| {
             let result = Completer::new(self.name.clone(), self.partition);
             if single { OpenBatch::singles(now, result) } else { OpenBatch::set(timestamp, now, result) }
         });
-        let invalid = |error: RecordSetError| {
-            let source = RecordFault::Encoding(error.to_string().into());
-            NotTaken::Invalid(Error::InvalidRecord { topic: self.name.clone(), source })
-        };
-        let delivery = open.append(record, timestamp, cost_bytes).map_err(invalid)?;
+        let index = open.append(&record, timestamp, cost_bytes)?;
+        taken(open.completer(), index);
         if open.len_bytes() >= self.config.batch_bytes || (single && !compacted) {
-            announce |= self.seal(&mut state);
+            sealed |= self.seal(state);
         }
-        state.announced = true;
-        Ok(Appended { delivery, announce })
+        Ok(sealed)
     }
 
     /// A record that fills a batch by itself travels as a frame of its own, which spares a copy.
@@ -232,7 +189,7 @@ impl Slot {
         // The next keyless records go to the next partition.
         self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let deadline = open.created() + self.config.delivery_timeout;
-        state.sealed.push_back(open.seal(self.config.codec, deadline));
+        state.sealed.push_back(open.seal(self.config.codec, self.config.zstd_level, deadline));
         true
     }
 
@@ -264,7 +221,7 @@ impl Slot {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.shared.gone.load(Ordering::Acquire)
+        self.shared.is_gone()
     }
 
     /// Takes no more records, and fails those that nobody will send.
@@ -275,6 +232,11 @@ impl Slot {
         for batch in batches {
             batch.finish(Err(error.clone()));
         }
+    }
+
+    /// Something hints at a change of the topic: what is known of it is asked for again.
+    pub(super) fn mark_stale(&self) {
+        self.shared.stale.store(true, Ordering::Release);
     }
 
     pub(super) const fn linger(&self) -> Duration {

@@ -47,15 +47,15 @@ impl Log {
         state.writable()?;
         let append_time = inner.env.time.now().max(state.last_append_time);
         let (bytes, frames) = batch.parts_mut();
-        if state.config.compaction.is_some() {
-            check_compactable(frames)?;
-        }
         let mut undo = Undo::new();
         let all_bytes = frames.iter().map(|frame| frame.size() as u64).sum();
         let all_offsets: u64 = frames.iter().map(|frame| u64::from(frame.prefix.header.record_count)).sum();
         // Before the sequence check notes anything, so that a snapshot at the roll holds nothing of this batch.
         inner.roll_if_full(&mut state, all_bytes, append_time, all_offsets)?;
         let appended = inner.assign(&mut state, frames, append_time, &mut undo).and_then(|next| {
+            if state.config.compaction.is_some() {
+                check_compactable(frames)?;
+            }
             let new_bytes = frames.iter().filter(|frame| !frame.duplicate).map(|frame| frame.size() as u64).sum();
             if new_bytes > 0 {
                 inner.write(&mut state, bytes, frames, new_bytes, append_time, next)?;
@@ -101,11 +101,12 @@ fn create_anew(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
+/// What was appended before compaction was switched on may be sent again.
 fn check_compactable(frames: &[BatchFrame]) -> Result<(), LogError> {
-    let unfit = |frame: &BatchFrame| {
-        !frame.prefix.has(Attributes::HAS_KEY) || frame.prefix.has(Attributes::RECORD_SET) || frame.prefix.header.record_count != 1
+    let fits = |frame: &BatchFrame| {
+        frame.prefix.has(Attributes::HAS_KEY) && !frame.prefix.has(Attributes::RECORD_SET) && frame.prefix.header.record_count == 1
     };
-    match frames.iter().position(unfit) {
+    match frames.iter().position(|frame| !frame.duplicate && !fits(frame)) {
         Some(index) => Err(LogError::KeyRequired { index }),
         None => Ok(()),
     }

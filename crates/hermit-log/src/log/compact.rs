@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hermit_proto::{Attributes, FrameView, Offset};
 
 use super::{Inner, Log};
+use crate::compacted;
 use crate::config::CompactionConfig;
 use crate::disk::{DiskFile, Open, TMP_SUFFIX};
 use crate::error::LogError;
@@ -100,8 +101,17 @@ impl Log {
         let mut rules = Rules { newest, producers: producers.as_ref(), tombstones_before };
         let mut done = Compacted::default();
         let mut is_behind_damage = false;
+        let end = candidates.iter().filter_map(|segment| segment.sealed()).map(|sealed| sealed.end).max().unwrap_or(Offset::ZERO);
+        let mut note = || {
+            if maintaining.compacted_end < end {
+                let noted = compacted::write(disk, &inner.dir, end);
+                noted.map_err(|source| LogError::io("note the compaction of", &inner.dir, source))?;
+                maintaining.compacted_end = end;
+            }
+            Ok(())
+        };
         for segment in candidates {
-            let outcome = inner.compact_segment(&segment, &rules, is_behind_damage)?;
+            let outcome = inner.compact_segment(&segment, &rules, is_behind_damage, &mut note)?;
             is_behind_damage = matches!(outcome, Outcome::Damaged);
             match outcome {
                 Outcome::Unchanged => {}
@@ -231,12 +241,13 @@ impl Survivors<'_> {
 }
 
 impl Inner {
-    /// A segment behind a damaged one is not removed as a whole: its base is where that one ends, which may have stale bytes behind its end.
+    /// `note` makes durable that gaps may come. A segment behind a damaged one is not removed as a whole: its base is where that one ends, which may have stale bytes behind its end.
     fn compact_segment(
         self: &Arc<Self>,
         segment: &Arc<Segment>,
         rules: &Rules<'_>,
         is_behind_damage: bool,
+        note: &mut dyn FnMut() -> Result<(), LogError>,
     ) -> Result<Outcome, LogError> {
         let Some(sealed) = segment.sealed().copied() else { return Ok(Outcome::Unchanged) };
         if self.view.read().fenced.any_in(segment.base) {
@@ -277,10 +288,12 @@ impl Inner {
             if is_behind_damage {
                 return Ok(Outcome::Unchanged);
             }
+            note()?;
             self.remove_compacted(segment)
         } else {
             let stored = survivors.write().and_then(|()| survivors.file.as_ref().map_or(Ok(()), |file| file.sync_data()));
             stored.inspect_err(|_| drop(disk.remove_file(&tmp))).map_err(failed)?;
+            note()?;
             self.replace(segment, Sealed { len_bytes, ..sealed }, &survivors.entries)
         };
         replaced?;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hermit_proto::{FrameSalt, LeaderEpoch};
+use hermit_proto::{FrameSalt, LeaderEpoch, Offset};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, NobodyListens, State};
+use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, Maintaining, NobodyListens, State};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
+use crate::compacted;
 use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
 use crate::disk::{DirLock, Disk, write_atomically};
@@ -85,14 +86,10 @@ impl Log {
             salt: FrameSalt::new(identity.topic, identity.partition),
             index_interval_bytes: config.index_interval_bytes.max(1),
         };
-        let mut opening = Opening {
-            disk,
-            dir,
-            env: &segment_env,
-            compacted: config.compaction.is_some(),
-            clean: start.clean,
-            leader_epoch: start.leader_epoch,
-        };
+        let compacted_end =
+            compacted::read(disk, dir).map_err(|source| LogError::io("read", &dir.join(names::COMPACTED), source))?;
+        let mut opening =
+            Opening { disk, dir, env: &segment_env, compacted_end, clean: start.clean, leader_epoch: start.leader_epoch };
         if start.leader_epoch == LeaderEpoch::UNKNOWN {
             opening.leader_epoch = crate::recovery::next_epoch(&opening)?;
         }
@@ -129,7 +126,7 @@ impl Log {
         let last_checkpoint = Checkpoint::read(disk, dir);
         let mut checkpoint = CheckpointWriter::new(dir, last_checkpoint, start.clean);
         if last_checkpoint.is_none()
-            && state.config.compaction.is_some()
+            && compacted_end.is_some()
             && let Err(error) = checkpoint.settle_both(disk, end.offset, end.segment, end.position)
         {
             // Until there is one, a segment that a power cut takes passes for compacted away.
@@ -144,7 +141,7 @@ impl Log {
             segment_env,
             listener,
             flushing: Mutex::new(Flushing { checkpoint, checkpointed_at: None }),
-            maintaining: Mutex::default(),
+            maintaining: Mutex::new(Maintaining { compacted_end: compacted_end.unwrap_or(Offset::ZERO), ..Maintaining::default() }),
             state: Mutex::new(state),
             flushed: Condvar::new(),
             fencing: Mutex::default(),

@@ -22,7 +22,8 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Moves the log start to `to`: what lies before is gone, and segments that lie wholly before are removed.
+    /// Moves the log start to `to`: what lies before is gone, now and after a power cut, and segments that lie wholly before are removed. An offset
+    /// of 2⁶⁴−1 stands for the high watermark: all that can be read goes, and the next offset stays.
     ///
     /// # Errors
     /// [`LogError::OutOfRange`] behind the high watermark; [`LogError::Io`] where it could not be made durable.
@@ -30,6 +31,7 @@ impl Log {
         let inner = &self.inner;
         let _maintaining = inner.maintaining.lock();
         let bounds = self.bounds();
+        let to = if to == Offset(u64::MAX) { bounds.high_watermark } else { to };
         if to > bounds.high_watermark {
             return Err(LogError::OutOfRange { offset: to, log_start: bounds.log_start, high_watermark: bounds.high_watermark });
         }

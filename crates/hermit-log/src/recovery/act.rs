@@ -24,8 +24,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) dir: &'a Path,
     pub(crate) env: &'a SegmentEnv,
-    /// Offsets may have gaps that are no damage.
-    pub(crate) compacted: bool,
+    /// Before this, offsets may have gaps that are no damage; `None` where the log was never compacted.
+    pub(crate) compacted_end: Option<Offset>,
     /// The last stop was clean: everything is flushed.
     pub(crate) clean: bool,
     pub(crate) leader_epoch: LeaderEpoch,
@@ -50,12 +50,12 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
             |checkpoint: Checkpoint| clean || (checkpoint.segment, checkpoint.position) == (part.base, damage.next_position);
         facts.checkpoint.is_some_and(ends_there) || facts.fenced.ranges().iter().any(covers)
     };
-    // Compaction settles the checkpoint before it removes a segment. Without one, nothing tells what was lost from what was compacted away.
+    // Compaction settles the checkpoint before it removes a segment: what is missing behind that was lost.
     let checkpointed = facts.checkpoint.filter(|_| !clean).map(|checkpoint| checkpoint.offset);
-    let compacted_end = checkpointed.unwrap_or(Offset(u64::MAX));
+    let compacted_end = opening.compacted_end.map(|end| end.min(checkpointed.unwrap_or(end)));
     let expected =
         Expected { first_unflushed, fenced: &facts.fenced, log_start: facts.start.unwrap_or(Offset::ZERO), floor, compacted_end };
-    let mut damages = place_damages(opening, &mut parts, &expected, is_end_known);
+    let mut damages = place_damages(&mut parts, &expected, is_end_known);
     damages.splice(0..0, missing_head(opening, &facts, &report));
     let (settled, mut open): (Vec<_>, Vec<_>) =
         damages.into_iter().partition(|placed| placed.segment < first_unflushed && placed.damage.from < floor);
@@ -182,16 +182,12 @@ struct Expected<'a> {
     fenced: &'a Fenced,
     log_start: Offset,
     floor: Offset,
-    compacted_end: Offset,
+    /// See [`Opening`]; not beyond the checkpoint.
+    compacted_end: Option<Offset>,
 }
 
 /// All damage in log order, with missing bytes as damage of no size. What is missing before the log start was removed.
-fn place_damages(
-    opening: &Opening<'_>,
-    parts: &mut [Part],
-    expected: &Expected<'_>,
-    is_end_known: impl Fn(&Part, &Damage) -> bool,
-) -> Vec<Placed> {
+fn place_damages(parts: &mut [Part], expected: &Expected<'_>, is_end_known: impl Fn(&Part, &Damage) -> bool) -> Vec<Placed> {
     let Expected { first_unflushed, fenced, log_start, floor, compacted_end } = *expected;
     let mut placed = Vec::new();
     let mut log_position = 0;
@@ -213,7 +209,7 @@ fn place_damages(
                 damage.next = Some(goes_on_at.max(Offset(damage.from.0.saturating_add(records))));
             }
         } else {
-            let may_lack = next_base.is_some_and(|next| opening.compacted && next <= compacted_end);
+            let may_lack = next_base.is_some_and(|next| compacted_end.is_some_and(|end| next <= end));
             let known = fenced.missing_behind(part.base, part.len_bytes).filter(|range| part.end < range.next);
             let lacks = |from, next| Damage { position: part.len_bytes, next_position: part.len_bytes, from, next: Some(next) };
             if let Some(known) = known {
@@ -221,7 +217,7 @@ fn place_damages(
                 part.end = known.next;
             }
             if part.end < goes_on_at && log_start < goes_on_at && !may_lack {
-                let from = if opening.compacted && next_base.is_some() { part.end.max(compacted_end) } else { part.end };
+                let from = compacted_end.filter(|_| next_base.is_some()).max(Some(part.end)).unwrap_or(part.end);
                 part.damages.push(lacks(from, goes_on_at));
             }
         }
@@ -249,9 +245,10 @@ fn place_damages(
 fn missing_head(opening: &Opening<'_>, facts: &Facts, report: &RecoveryReport) -> Option<Placed> {
     let first = facts.segments.first()?.base;
     // Compaction removes no segment behind the checkpoint.
-    let compacted_end = facts.checkpoint.filter(|_| !opening.clean).map_or(Offset(u64::MAX), |checkpoint| checkpoint.offset);
+    let checkpointed = facts.checkpoint.filter(|_| !opening.clean).map(|checkpoint| checkpoint.offset);
+    let compacted_end = opening.compacted_end.map(|end| end.min(checkpointed.unwrap_or(end)));
     let start = facts.start.unwrap_or(Offset::ZERO);
-    let from = if opening.compacted { start.max(compacted_end) } else { start };
+    let from = start.max(compacted_end.unwrap_or(start));
     let is_known = !report.damaged_state.iter().any(|name| name == names::START);
     let damage = Damage { position: 0, next_position: 0, from, next: Some(first) };
     (is_known && from < first).then_some(Placed { segment: 0, log_position: 0, damage })
@@ -353,7 +350,7 @@ fn finish(
     // A compaction may have taken whole segments at the front, which leaves a gap like any other. Otherwise what is not there was removed.
     let first_kept = match first_base {
         None => Some(log_end),
-        Some(_) if opening.compacted => Some(Offset::ZERO),
+        Some(_) if opening.compacted_end.is_some() => Some(Offset::ZERO),
         first_base => first_base,
     };
     let log_start = facts.start.max(first_kept).unwrap_or(log_end).min(log_end);

@@ -40,8 +40,7 @@ pub(super) struct Part {
 pub(super) fn trust_part(opening: &Opening<'_>, facts: &SegmentFacts, next_base: Option<Offset>) -> Option<Part> {
     let footer = facts.footer?;
     let fits = match next_base {
-        Some(next) if opening.compacted => footer.end <= next,
-        Some(next) => footer.end == next,
+        Some(next) => footer.end == next || (footer.end < next && opening.compacted_end.is_some_and(|end| next <= end)),
         // The last segment of a clean stop: nothing may stand behind what the footer knows.
         None => footer.wal_bytes == facts.wal_bytes,
     };

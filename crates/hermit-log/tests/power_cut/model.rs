@@ -26,6 +26,11 @@ impl Frame {
         self.offset + self.record_count as u64
     }
 
+    /// Frames of several records stay, with a key or without.
+    fn compaction_key(&self) -> Option<&[u8]> {
+        self.key.as_deref().filter(|_| self.record_count == 1)
+    }
+
     pub(crate) fn of_view(view: &FrameView<'_>) -> Self {
         let prefix = view.prefix;
         let mut produced = view.as_bytes().to_vec();
@@ -188,7 +193,8 @@ impl Model {
         }
 
         let present: BTreeMap<u64, &Frame> = frames.iter().map(|frame| (frame.offset, frame)).collect();
-        let newest: BTreeMap<&[u8], u64> = frames.iter().filter_map(|frame| Some((frame.key.as_deref()?, frame.offset))).collect();
+        let newest: BTreeMap<&[u8], u64> =
+            frames.iter().filter_map(|frame| Some((frame.compaction_key()?, frame.offset))).collect();
         for (offset, frame) in self.frames.range(..before.acked_end) {
             if frame.next() <= (*start).min(after.start) {
                 continue;
@@ -205,12 +211,12 @@ impl Model {
 
     /// Whether a newer frame stands for this one, or a tombstone that has had its time did.
     fn may_be_compacted(&self, frame: &Frame, newest: &BTreeMap<&[u8], u64>, acked_end: u64, now: u64) -> bool {
-        let Some(key) = frame.key.as_deref() else { return false };
+        let Some(key) = frame.compaction_key() else { return false };
         if newest.get(key).is_some_and(|newer| *newer > frame.offset) {
             return true;
         }
         let mut behind = self.frames.range(frame.offset..acked_end).rev();
-        let last = behind.find(|(_, other)| other.key.as_deref() == Some(key));
+        let last = behind.find(|(_, other)| other.compaction_key() == Some(key));
         last.is_some_and(|(_, last)| last.tombstone && now.saturating_sub(last.append_time) >= self.tombstone_age)
     }
 

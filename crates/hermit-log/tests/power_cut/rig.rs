@@ -68,14 +68,14 @@ impl LogListener for Deaf {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) config: LogConfig,
+    /// Compaction is switched on and off, and on again.
+    pub(crate) switches: bool,
     pub(crate) steps: usize,
 }
 
 impl Plan {
     pub(crate) fn new(rng: &mut Rng) -> Self {
-        let compaction = rng
-            .one_in(3)
-            .then(|| CompactionConfig { tombstone_age: Duration::from_secs(rng.below(20) as u64), ..CompactionConfig::default() });
+        let compaction = rng.one_in(3).then(|| some_compaction(rng));
         let config = LogConfig {
             segment_bytes: 300 + rng.below(3000) as u64,
             segment_age: rng.one_in(4).then(|| Duration::from_secs(10)),
@@ -86,8 +86,12 @@ impl Plan {
             durability: if rng.one_in(5) { Durability::Os } else { Durability::Sync },
             ..LogConfig::default()
         };
-        Self { config, steps: 8 + rng.below(16) }
+        Self { config, switches: rng.one_in(4), steps: 8 + rng.below(16) }
     }
+}
+
+fn some_compaction(rng: &mut Rng) -> CompactionConfig {
+    CompactionConfig { tombstone_age: Duration::from_secs(rng.below(20) as u64), ..CompactionConfig::default() }
 }
 
 pub(crate) struct Rig {
@@ -207,8 +211,8 @@ impl Rig {
         let plan = Plan::new(&mut rng);
         let clock = Arc::new(ManualClock::new(1_000_000 * SECOND));
         let mut model = Model {
-            compacts: plan.config.compaction.is_some(),
-            tombstone_age: plan.config.compaction.map_or(0, |config| config.tombstone_age.as_secs() * SECOND),
+            compacts: plan.config.compaction.is_some() || plan.switches,
+            tombstone_age: plan.config.compaction.map_or(u64::MAX, |config| config.tombstone_age.as_secs() * SECOND),
             ..Model::default()
         };
         model.promise(0);
@@ -256,7 +260,7 @@ impl Rig {
     }
 
     pub(crate) fn step(&mut self) -> Result<(), Stop> {
-        match self.rng.below(21) {
+        match self.rng.below(22) {
             0..=8 => self.append()?,
             9..=12 => self.flush()?,
             13 => self.trim()?,
@@ -266,6 +270,7 @@ impl Rig {
             17 => self.read()?,
             18 => self.restart_clean()?,
             19 => self.skip()?,
+            20 => self.alter(),
             _ => self.restart_killed()?,
         }
         self.model.promise(self.disk.mutations());
@@ -303,9 +308,11 @@ impl Rig {
             payload.fill(0);
         }
         let timestamp = self.serial;
-        let key = (self.plan.config.compaction.is_some() || self.rng.one_in(2)).then_some(key.as_bytes());
+        // What a client may have to send again is taken whatever the settings are then.
+        let is_keyed = self.plan.config.compaction.is_some() || (self.plan.switches && producer.is_some());
+        let key = (is_keyed || self.rng.one_in(2)).then_some(key.as_bytes());
         let mut frame = ProducedFrame::message(timestamp, key, &payload);
-        if self.plan.config.compaction.is_none() {
+        if !is_keyed {
             if self.rng.one_in(4) {
                 frame.record_count = u32::try_from(1 + self.rng.below(5)).unwrap();
             }
@@ -410,6 +417,23 @@ impl Rig {
         self.log.apply_retention()?;
         self.note_start(bounds);
         Ok(())
+    }
+
+    /// The settings change while the log is in use.
+    fn alter(&mut self) {
+        let rng = &mut self.rng;
+        let config = &mut self.plan.config;
+        config.segment_bytes = 300 + rng.below(3000) as u64;
+        config.retention_age = rng.one_in(3).then(|| Duration::from_secs(rng.below(40) as u64));
+        config.retention_bytes = rng.one_in(3).then(|| rng.below(6000) as u64);
+        if self.plan.switches {
+            config.compaction = rng.one_in(2).then(|| some_compaction(rng));
+        }
+        if let Some(compaction) = config.compaction {
+            self.model.tombstone_age = self.model.tombstone_age.min(compaction.tombstone_age.as_secs() * SECOND);
+        }
+        self.log.set_config(config.clone());
+        assert_eq!(self.log.config(), *config);
     }
 
     fn note_start(&mut self, before: Bounds) {

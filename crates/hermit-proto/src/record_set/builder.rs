@@ -1,7 +1,7 @@
 //! Writing a set.
 
 use super::RecordSetError;
-use super::compress::compress;
+use super::compress::{compress, compress_at};
 use super::records::frame_ms;
 use super::varint;
 use crate::frame::Codec;
@@ -133,6 +133,20 @@ impl RecordSetBuilder {
     /// [`RecordSetError::Compressed`] if the compressor fails, for example for want of memory.
     pub fn finish(&self, codec: Codec) -> Result<Vec<u8>, RecordSetError> {
         compress(codec, &self.bytes)
+    }
+
+    /// As [`RecordSetBuilder::finish`], with a level for zstd; see [`compress_at`].
+    ///
+    /// # Errors
+    /// As [`RecordSetBuilder::finish`].
+    pub fn finish_at(&self, codec: Codec, zstd_level: i32) -> Result<Vec<u8>, RecordSetError> {
+        compress_at(codec, zstd_level, &self.bytes)
+    }
+
+    /// The set, uncompressed, without a copy.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

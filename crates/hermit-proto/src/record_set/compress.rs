@@ -7,7 +7,7 @@ use super::{RecordSetError, lz4};
 use crate::frame::{Attributes, Codec};
 
 /// Zstandard's default: about the speed of a network, a third of the size for text.
-const ZSTD_LEVEL: i32 = 3;
+pub const ZSTD_LEVEL: i32 = 3;
 /// Frames that want a larger window than 2²³ = 8 MiB are refused: the memory is the reader's. RFC 8878, section 3.1.1.1.2,
 /// recommends to support that much. Levels up to 19 stay within it.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -17,10 +17,18 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// # Errors
 /// [`RecordSetError::Compressed`] if the compressor fails, for example for want of memory.
 pub fn compress(codec: Codec, set: &[u8]) -> Result<Vec<u8>, RecordSetError> {
+    compress_at(codec, ZSTD_LEVEL, set)
+}
+
+/// Compresses a set; `zstd_level` is brought into 1 to 19: above that, readers would need larger windows than they take.
+///
+/// # Errors
+/// As [`compress`].
+pub fn compress_at(codec: Codec, zstd_level: i32, set: &[u8]) -> Result<Vec<u8>, RecordSetError> {
     match codec {
         Codec::None => Ok(set.to_vec()),
         Codec::Lz4 => lz4::compress(set).map_err(|error| failed("lz4", &error)),
-        Codec::Zstd => zstd::bulk::compress(set, ZSTD_LEVEL).map_err(|error| failed("zstd", &error)),
+        Codec::Zstd => zstd::bulk::compress(set, zstd_level.clamp(1, 19)).map_err(|error| failed("zstd", &error)),
     }
 }
 

@@ -25,7 +25,7 @@ mod records;
 mod varint;
 
 pub use builder::{NewRecord, RecordSetBuilder};
-pub use compress::{compress, unpack, unpack_into};
+pub use compress::{ZSTD_LEVEL, compress, compress_at, unpack, unpack_into};
 pub use records::{Headers, Record, RecordSet, Records};
 
 /// A record set that cannot be read, or written.

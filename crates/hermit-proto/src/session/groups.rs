@@ -226,8 +226,8 @@ impl Message for DescribeGroupResponse {
             body.string("address", &member.address);
             body.u32(member.session_timeout_ms);
             body.u32(member.processing_timeout_ms);
-            body.strings("topics", "topic", &member.topics);
-            body.strings("patterns", "pattern", &member.patterns);
+            body.strings("topics", &member.topics);
+            body.strings("patterns", &member.patterns);
             body.u32(member.partitions);
         });
         body.list("partitions", &self.partitions, |body, partition| {
@@ -264,8 +264,8 @@ fn read_member(item: &mut BodyReader<'_>) -> Result<GroupMember, BodyError> {
         address: item.string("address")?.to_owned(),
         session_timeout_ms: item.u32("session_timeout_ms")?,
         processing_timeout_ms: item.u32("processing_timeout_ms")?,
-        topics: item.strings("topics", "topic")?,
-        patterns: item.strings("patterns", "pattern")?,
+        topics: item.strings("topics")?,
+        patterns: item.strings("patterns")?,
         partitions: item.u32("partitions")?,
     })
 }

@@ -79,8 +79,8 @@ impl Message for JoinGroupRequest {
         body.u32(self.session_timeout_ms);
         body.u32(self.processing_timeout_ms);
         self.strategy.write(body);
-        body.strings("topics", "topic", &self.topics);
-        body.strings("patterns", "pattern", &self.patterns);
+        body.strings("topics", &self.topics);
+        body.strings("patterns", &self.patterns);
         partitions::write(body, "claims", &self.claims);
     }
 
@@ -91,8 +91,8 @@ impl Message for JoinGroupRequest {
             session_timeout_ms: body.u32("session_timeout_ms")?,
             processing_timeout_ms: body.u32("processing_timeout_ms")?,
             strategy: AssignmentStrategy::read(body)?,
-            topics: body.strings("topics", "topic")?,
-            patterns: body.strings("patterns", "pattern")?,
+            topics: body.strings("topics")?,
+            patterns: body.strings("patterns")?,
             claims: partitions::read(body, "claims")?,
         })
     }

@@ -35,7 +35,7 @@ impl Message for MetadataRequest {
             TopicSelection::All => body.u8(0),
             TopicSelection::Names(names) => {
                 body.u8(1);
-                body.strings("topics", "topic", names);
+                body.strings("topics", names);
             }
             TopicSelection::Ids(ids) => {
                 body.u8(2);
@@ -48,7 +48,7 @@ impl Message for MetadataRequest {
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         let topics = match body.u8("selection")? {
             0 => TopicSelection::All,
-            1 => TopicSelection::Names(body.strings("topics", "topic")?),
+            1 => TopicSelection::Names(body.strings("topics")?),
             2 => TopicSelection::Ids(body.list("topics", |item| item.u128("topic").map(TopicId))?),
             other => return Err(BodyError::BadValue { field: "selection", value: other.into(), allowed: "0, 1 or 2" }),
         };

@@ -48,6 +48,7 @@ impl Session {
             },
         };
         tracing::debug!(client = %hello.client_name, version, "session opened");
+        self.client.clone_from(&hello.client_name);
         self.stage = Stage::Open;
         self.respond(correlation, &response);
         Ok(())

@@ -2,6 +2,7 @@
 
 mod admin;
 mod background;
+mod groups;
 mod hello;
 mod owed;
 mod positions;
@@ -38,7 +39,7 @@ const ROUND_BYTES: u64 = 4 << 20;
 const FAR: Duration = Duration::from_secs(3600);
 
 pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hello_deadline: Instant) -> End {
-    let session = Session::new(connection.broker.clone());
+    let session = Session::new(connection.broker.clone(), connection.peer);
     let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
     deframer.extend(&already_read);
     drop(already_read);
@@ -122,8 +123,9 @@ impl Driver<'_> {
                 () = self.session.signal.notified(), if self.session.awaits_signal() => self.session.wake(),
                 () = &mut timer => {
                     if is_deaf { self.deaf_at = Instant::now(); }
+                    self.session.look_at_due();
                     let (deadline, missing) = self.deadline();
-                    if deadline <= Instant::now() {
+                    if let (true, Some(missing)) = (deadline <= Instant::now(), missing) {
                         return End::Timeout(missing);
                     }
                     timer.as_mut().reset(deadline);
@@ -240,16 +242,17 @@ impl Driver<'_> {
         Ok(false)
     }
 
-    /// The next deadline, and what is missing when it passes.
-    fn deadline(&self) -> (Instant, &'static str) {
+    /// The next deadline, and what is missing when it passes; `None` where the session has something to look at then.
+    fn deadline(&self) -> (Instant, Option<&'static str>) {
         let limits = self.connection.broker.limits();
         if self.session.stage == Stage::New {
-            return (self.hello_deadline, "hello");
+            return (self.hello_deadline, Some("hello"));
         }
-        let mut next = (Instant::now() + FAR, "end of time");
+        let look = self.session.next_look();
+        let mut next = (look.unwrap_or_else(|| Instant::now() + FAR), None);
         let mut consider = |deadline: Instant, missing| {
             if deadline < next.0 {
-                next = (deadline, missing);
+                next = (deadline, Some(missing));
             }
         };
         if self.blocked {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use hermit_proto::session::{CommitResponse, ProduceResponse, Response, WireError};
+use hermit_proto::session::{CommitResponse, FetchCommittedRequest, ProduceResponse, Response, WireError};
 use hermit_proto::{CorrelationId, Offset, PartitionId, TopicId};
 
+use super::positions::fetch;
+use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::partition::Partition;
 use crate::signal::Signal;
@@ -17,6 +19,8 @@ use crate::signal::Signal;
 pub(super) enum Answer {
     Produced(ProduceResponse),
     Committed(CommitResponse),
+    /// Positions, looked up then.
+    Fetched(Broker, FetchCommittedRequest),
     Refused(WireError),
 }
 
@@ -115,6 +119,8 @@ fn answer(owed: Owed, reached: Result<(), BrokerError>, out: &mut BytesMut) {
             error.encode(correlation, out);
             return;
         }
+        // What is never flushed was never answered, and is not shown: the older positions are.
+        (Answer::Fetched(broker, request), _) => fetch(&broker, &request).encode(correlation, out),
         (_, Err(error)) => {
             to_wire(&error).encode(correlation, out);
             return;

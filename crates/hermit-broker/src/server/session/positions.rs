@@ -1,15 +1,18 @@
 //! Commit and FetchCommitted.
 
+use std::sync::Arc;
+
 use hermit_proto::session::{
-    CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse, Message, Status,
-    WireError,
+    CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse,
+    Message, Status, WireError,
 };
-use hermit_proto::{CorrelationId, GroupName, LeaderEpoch, PartitionId, TopicId, Unit};
+use hermit_proto::{CorrelationId, Generation, GroupName, LeaderEpoch, Offset, PartitionId, TopicId, Unit};
 
 use super::owed::Answer;
 use super::state::Session;
-use crate::broker::Position;
+use crate::broker::{Broker, Position};
 use crate::error::{BrokerError, status_of, to_wire};
+use crate::partition::Partition;
 
 impl Session {
     pub(super) fn commit(&mut self, unit: &Unit) {
@@ -25,66 +28,85 @@ impl Session {
     /// Each position is stored or refused by itself; those that pass go into one append.
     fn store(&mut self, correlation: CorrelationId, request: &CommitRequest) -> Result<(), WireError> {
         let group = GroupName::new_public(&request.group)?;
-        let mut results = Vec::with_capacity(request.entries.len());
-        let mut good = Vec::with_capacity(request.entries.len());
-        for entry in &request.entries {
-            let (topic, partition) = (entry.topic, entry.partition);
-            let position = Position { topic, partition, offset: entry.offset, leader_epoch: entry.leader_epoch };
-            let status = match self.broker.check_position(&position) {
-                Ok(()) => {
-                    good.push(position);
-                    Status::Ok
-                }
-                Err(error) => status_of(&error),
-            };
-            results.push(CommitResult { topic, partition, status });
-        }
-        if good.is_empty() {
-            self.respond(correlation, &CommitResponse { results });
+        let positions: Vec<_> = request.entries.iter().map(position).collect();
+        let committed = self.broker.commit_each(&group, request.member, &positions);
+        let (stored, ticket) = committed.map_err(|error| to_wire(&error))?;
+        let results = request.entries.iter().zip(stored).map(|(entry, stored)| CommitResult {
+            topic: entry.topic,
+            partition: entry.partition,
+            status: stored.map_or_else(|error| status_of(&error), |()| Status::Ok),
+        });
+        let response = CommitResponse { results: results.collect() };
+        let Some(ticket) = ticket else {
+            self.respond(correlation, &response);
             return Ok(());
-        }
-        let ticket = self.broker.commit(&group, &good).map_err(|error| to_wire(&error))?;
-        let token = self.token();
-        let until = ticket.appended().next_offset;
-        let answer = Answer::Committed(CommitResponse { results });
-        let token = self.owed.push(ticket.partition(), token, correlation, until, answer);
-        self.owed.settle(token, &self.signal, &mut self.out);
+        };
+        self.owe(correlation, ticket.partition(), ticket.appended().next_offset, Answer::Committed(response));
         Ok(())
+    }
+
+    fn owe(&mut self, correlation: CorrelationId, partition: &Arc<Partition>, until: Offset, answer: Answer) {
+        let token = self.token();
+        let token = self.owed.push(partition, token, correlation, until, answer);
+        self.owed.settle(token, &self.signal, &mut self.out);
     }
 
     pub(super) fn fetch_committed(&mut self, unit: &Unit) {
         let correlation = unit.correlation();
         let fetched = FetchCommittedRequest::decode(unit.key(), unit.payload())
             .map_err(WireError::from)
-            .and_then(|request| self.fetch(&request));
-        match fetched {
-            Ok(response) => self.respond(correlation, &response),
-            Err(error) => error.encode(correlation, &mut self.out),
+            .and_then(|request| self.fetch(correlation, request));
+        if let Err(error) = fetched {
+            error.encode(correlation, &mut self.out);
         }
     }
 
-    fn fetch(&self, request: &FetchCommittedRequest) -> Result<FetchCommittedResponse, WireError> {
+    /// What another member committed and is still being flushed is waited for: whoever begins below it would read again what was committed.
+    fn fetch(&mut self, correlation: CorrelationId, request: FetchCommittedRequest) -> Result<(), WireError> {
         let group = GroupName::new(&request.group)?;
-        let positions = request.partitions.iter().map(|(topic, partition)| self.position(&group, *topic, *partition)).collect();
-        Ok(FetchCommittedResponse { positions })
-    }
-
-    fn position(&self, group: &GroupName, topic: TopicId, partition: PartitionId) -> CommittedOffset {
-        let found = self.broker.partition(topic, partition).and_then(|_exists| self.broker.committed(group, topic, partition));
-        let (status, committed) = match found {
-            Ok(committed) => (Status::Ok, committed),
-            Err(error @ BrokerError::PartitionDown { .. }) => {
-                tracing::warn!(%group, %error, "committed positions cannot be read");
-                (status_of(&error), None)
+        match self.broker.pending_commits(&group, &request.partitions) {
+            Ok(Some((partition, until))) => {
+                self.owe(correlation, &partition, until, Answer::Fetched(self.broker.clone(), request));
             }
-            Err(error) => (status_of(&error), None),
-        };
-        CommittedOffset {
-            topic,
-            partition,
-            status,
+            // Where the positions are down, each says so.
+            Ok(None) | Err(_) => self.respond(correlation, &fetch(&self.broker, &request)),
+        }
+        Ok(())
+    }
+}
+
+fn position(entry: &CommitEntry) -> (Position, Generation) {
+    let CommitEntry { topic, partition, offset, leader_epoch, generation } = *entry;
+    (Position { topic, partition, offset, leader_epoch }, generation)
+}
+
+/// The stored positions, as far as they can be told.
+pub(super) fn fetch(broker: &Broker, request: &FetchCommittedRequest) -> FetchCommittedResponse {
+    let group = GroupName::new(&request.group);
+    let positions = request.partitions.iter().map(|(topic, partition)| match &group {
+        Ok(group) => stored(broker, group, *topic, *partition),
+        Err(error) => missing(*topic, *partition, WireError::from(error.clone()).status),
+    });
+    FetchCommittedResponse { positions: positions.collect() }
+}
+
+fn stored(broker: &Broker, group: &GroupName, topic: TopicId, partition: PartitionId) -> CommittedOffset {
+    let found = broker.partition(topic, partition).and_then(|_exists| broker.committed(group, topic, partition));
+    match found {
+        Ok(committed) => CommittedOffset {
             offset: committed.map(|committed| committed.offset),
             leader_epoch: committed.map_or(LeaderEpoch::UNKNOWN, |committed| committed.leader_epoch),
+            ..missing(topic, partition, Status::Ok)
+        },
+        Err(error) => {
+            if matches!(error, BrokerError::PartitionDown { .. }) {
+                tracing::warn!(%group, %error, "committed positions cannot be read");
+            }
+            missing(topic, partition, status_of(&error))
         }
     }
+}
+
+const fn missing(topic: TopicId, partition: PartitionId, status: Status) -> CommittedOffset {
+    CommittedOffset { topic, partition, status, offset: None, leader_epoch: LeaderEpoch::UNKNOWN }
 }

@@ -1,6 +1,7 @@
 //! A session without its socket: requests go in, answers and deliveries come out.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -8,6 +9,7 @@ use hermit_proto::session::{Operation, Response, Status, WireError};
 use hermit_proto::{CorrelationId, Unit, UnitLimits};
 
 use super::background::Background;
+use super::groups::Parked;
 use super::owed::OwedAnswers;
 use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
@@ -47,6 +49,12 @@ pub(super) struct Session {
     pub(super) background: Background,
     pub(super) subscriptions: HashMap<CorrelationId, Subscription>,
     pub(super) by_token: HashMap<u64, CorrelationId>,
+    /// Heartbeats of group members that wait for something to tell, by their tokens.
+    pub(super) parked: HashMap<u64, Parked>,
+    /// What the client calls itself.
+    pub(super) client: String,
+    /// Where it connects from.
+    pub(super) address: String,
     /// Subscriptions that may have something to say, first come, first served.
     ready: VecDeque<CorrelationId>,
     next_token: u64,
@@ -56,7 +64,7 @@ pub(super) struct Session {
 pub(super) const BACKGROUND_TOKEN: u64 = 0;
 
 impl Session {
-    pub(super) fn new(broker: Broker) -> Self {
+    pub(super) fn new(broker: Broker, address: SocketAddr) -> Self {
         let signal = Arc::new(Signal::new());
         Self {
             broker,
@@ -67,6 +75,9 @@ impl Session {
             signal,
             subscriptions: HashMap::new(),
             by_token: HashMap::new(),
+            parked: HashMap::new(),
+            client: String::new(),
+            address: address.to_string(),
             ready: VecDeque::new(),
             next_token: BACKGROUND_TOKEN + 1,
         }
@@ -131,6 +142,12 @@ impl Session {
             Operation::Trim => self.trim(&unit),
             Operation::DescribeBroker => self.describe_broker(&unit),
             Operation::InitProducerId => self.init_producer(&unit),
+            Operation::JoinGroup => self.join_group(&unit),
+            Operation::GroupHeartbeat => self.group_heartbeat(&unit),
+            Operation::LeaveGroup => self.leave_group(&unit),
+            Operation::ListGroups => self.list_groups(&unit),
+            Operation::DescribeGroup => self.describe_group(&unit),
+            Operation::DeleteGroup => self.delete_group(&unit),
             other => {
                 let message = format!("operation {other} is not served by this release");
                 WireError::new(Status::UnknownOperation, message).encode(unit.correlation(), &mut self.out);
@@ -140,6 +157,7 @@ impl Session {
 
     fn goodbye(&mut self, correlation: CorrelationId) {
         self.end_subscriptions();
+        self.answer_parked();
         self.stage = Stage::Goodbye(correlation);
         self.finish();
     }
@@ -150,6 +168,7 @@ impl Session {
             Stage::New => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
             Stage::Open => {
                 self.end_subscriptions();
+                self.answer_parked();
                 self.stage = Stage::Stopping;
                 self.finish();
             }
@@ -160,6 +179,7 @@ impl Session {
     /// The client sends nothing more. It may still read its answers.
     pub(super) fn leave(&mut self) {
         self.end_subscriptions();
+        self.answer_parked();
     }
 
     /// Says the last word, once nothing is owed.
@@ -184,7 +204,7 @@ impl Session {
                 self.background.collect(&mut self.out);
             } else if let Some(id) = self.by_token.get(&token) {
                 self.ready.push_back(*id);
-            } else {
+            } else if !self.look_at_parked(token) {
                 self.owed.settle(token, &self.signal, &mut self.out);
             }
         }
@@ -261,12 +281,14 @@ impl Session {
     /// Whether more requests may be read.
     pub(super) fn takes_requests(&self) -> bool {
         let limit = self.broker.limits().max_pending_answers;
-        !matches!(self.stage, Stage::Closing | Stage::Goodbye(_)) && self.owed.len() < limit && self.background.has_room()
+        !matches!(self.stage, Stage::Closing | Stage::Goodbye(_))
+            && self.owed.len() + self.parked.len() < limit
+            && self.background.has_room()
     }
 
     /// Whether something may come without the client doing anything.
     pub(super) fn awaits_signal(&self) -> bool {
-        !self.owed.is_empty() || self.background.is_busy() || !self.subscriptions.is_empty()
+        !self.owed.is_empty() || self.background.is_busy() || !self.subscriptions.is_empty() || !self.parked.is_empty()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -277,6 +299,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.owed.forget(&self.signal);
+        self.forget_parked();
         for subscription in self.subscriptions.values() {
             subscription.forget(&self.signal);
         }

@@ -19,10 +19,10 @@ use crate::topic::Topic;
 /// Topics on one page of a list, unless the client wants fewer.
 const PAGE: usize = 1000;
 
-type Answer<T> = Result<T, WireError>;
+pub(super) type Answer<T> = Result<T, WireError>;
 
 /// Decodes, asks, encodes.
-fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
+pub(super) fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
     let correlation = unit.correlation();
     let answered = Q::decode(unit.key(), unit.payload()).map_err(WireError::from).and_then(ask);
     write(correlation, answered, out);

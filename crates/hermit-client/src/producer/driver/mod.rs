@@ -15,8 +15,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
 use super::batch::Batch;
+use super::config::ProducerBuilder;
 use super::delivery::Delivery;
-use super::lane::{Finished, Identity, Lane, LaneConfig, Token};
+use super::identity::ProducerIdentity;
+use super::lane::{Finished, Lane, LaneConfig, Token};
 use super::slot::{Left, Slot};
 use crate::conn::{Link, LinkState, ProduceAnswer, Session};
 use crate::error::{Error, Result};
@@ -29,6 +31,8 @@ pub(super) enum Command {
     Urge,
     /// Send all that is gathered; answers with what is not done.
     Flush(oneshot::Sender<Vec<Delivery>>),
+    /// Tell the identity, or get one.
+    Identity(oneshot::Sender<Result<ProducerIdentity>>),
     /// Finish what there is, and end.
     Close,
 }
@@ -58,10 +62,14 @@ pub(super) struct Driver {
     commands: mpsc::UnboundedReceiver<Command>,
     answers: mpsc::UnboundedReceiver<ProduceAnswer>,
     answers_to: mpsc::UnboundedSender<ProduceAnswer>,
-    identities: mpsc::UnboundedReceiver<Result<Identity>>,
-    identities_to: mpsc::UnboundedSender<Result<Identity>>,
-    identity: Option<Identity>,
+    identities: mpsc::UnboundedReceiver<Result<ProducerIdentity>>,
+    identities_to: mpsc::UnboundedSender<Result<ProducerIdentity>>,
+    identity: Option<ProducerIdentity>,
+    /// The identity of which this producer is to be the successor, until it is.
+    resume: Option<ProducerIdentity>,
     asking_identity: bool,
+    /// Callers that want to know the identity.
+    curious: Vec<oneshot::Sender<Result<ProducerIdentity>>>,
     session: Option<Session>,
     refusals: Option<CorrelationId>,
     streams: HashMap<usize, Stream>,
@@ -69,7 +77,7 @@ pub(super) struct Driver {
     touched: BTreeSet<usize>,
     timers: BTreeSet<(Instant, usize)>,
     /// Identities that partitions of topics that were gone had last.
-    spent: HashMap<(TopicId, PartitionId), Identity>,
+    spent: HashMap<(TopicId, PartitionId), ProducerIdentity>,
     requests: HashMap<Token, Request>,
     /// In the order of sending; those that are answered are dropped when they come to the front.
     sent: VecDeque<(Instant, Token)>,
@@ -77,20 +85,15 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(
-        link: Link,
-        acks: Acks,
-        lane_config: LaneConfig,
-        shared: Arc<Shared>,
-        commands: mpsc::UnboundedReceiver<Command>,
-    ) -> Self {
+    pub(super) fn new(settings: &ProducerBuilder, shared: Arc<Shared>, commands: mpsc::UnboundedReceiver<Command>) -> Self {
+        let link = settings.link.clone();
         let (answers_to, answers) = mpsc::unbounded_channel();
         let (identities_to, identities) = mpsc::unbounded_channel();
         Self {
             link_state: link.watch(),
             link,
-            acks,
-            lane_config,
+            acks: settings.acks,
+            lane_config: settings.lane_config(),
             shared,
             commands,
             answers,
@@ -98,7 +101,9 @@ impl Driver {
             identities,
             identities_to,
             identity: None,
+            resume: settings.resume,
             asking_identity: false,
+            curious: Vec::new(),
             session: None,
             refusals: None,
             streams: HashMap::new(),
@@ -155,6 +160,8 @@ impl Driver {
 
     fn take_command(&mut self, command: Command) {
         match command {
+            // Reserved its place before the producer was fenced.
+            Command::Ready(slot) if self.shared.is_fatal() => slot.fail(&self.shared.closed()),
             Command::Ready(slot) => {
                 let number = slot.number;
                 if !self.streams.contains_key(&number) {
@@ -164,6 +171,7 @@ impl Driver {
                 self.touched.insert(number);
             }
             Command::Urge => self.touch_all(),
+            Command::Identity(reply) => self.tell_identity(reply),
             Command::Flush(reply) => {
                 let numbers: Vec<_> = self.streams.keys().copied().collect();
                 for number in numbers {
@@ -227,6 +235,8 @@ impl Driver {
                     Acks::Committed => None,
                 };
                 self.session = Some(session);
+                // Whatever changed while there was no connection.
+                self.shared.sessions.fetch_add(1, Ordering::Relaxed);
             }
             LinkState::Connecting { last, .. } => {
                 self.session = None;
@@ -315,6 +325,25 @@ impl Driver {
         }
     }
 
+    /// Another incarnation has taken over: nothing more is taken or sent; what is in flight is still answered.
+    fn fence(&mut self, error: &Error) {
+        tracing::error!(%error, "the producer ends");
+        self.shared.note_fatal(error);
+        self.shared.buffer.close();
+        self.closing = true;
+        let mut finished = Vec::new();
+        for stream in self.streams.values_mut() {
+            stream.slot.close();
+            stream.open_since = None;
+            let mut batches = Vec::new();
+            stream.slot.take(|_begun| true, &mut batches);
+            batches.into_iter().for_each(|batch| stream.lane.enqueue(batch));
+            finished.extend(stream.lane.halt(error));
+        }
+        self.finish(finished);
+        self.touch_all();
+    }
+
     fn abandon(&mut self, error: &Error) {
         let numbers: Vec<_> = self.streams.keys().copied().collect();
         for number in numbers {
@@ -329,11 +358,13 @@ impl Driver {
     fn end(&mut self) {
         self.shared.buffer.close();
         self.commands.close();
-        let closed = Error::Closed { what: "producer" };
+        let closed = self.shared.closed();
+        self.curious.drain(..).for_each(|reply| drop(reply.send(Err(closed.clone()))));
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Ready(slot) => slot.fail(&closed),
                 Command::Flush(reply) => drop(reply.send(Vec::new())),
+                Command::Identity(reply) => drop(reply.send(Err(closed.clone()))),
                 Command::Urge | Command::Close => {}
             }
         }

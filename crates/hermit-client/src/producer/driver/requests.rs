@@ -24,18 +24,31 @@ impl Driver {
         };
         let outcome = match outcome {
             ProduceOutcome::Answered(unit) => self.read_answer(&unit, request.record_count),
-            ProduceOutcome::Written => Outcome::Stored { base: None },
+            ProduceOutcome::Written => Outcome::Stored { base: None, duplicate: false },
             ProduceOutcome::Lost(error) => Outcome::Lost(error),
         };
         if let Some(stream) = self.streams.get_mut(&request.stream) {
-            if let Outcome::Refused(error) = &outcome
-                && matches!(error.status(), Some(Status::UnknownTopic | Status::UnknownPartition))
-            {
-                stream.slot.mark_gone();
+            if let Outcome::Refused(error) = &outcome {
+                match error.status() {
+                    Some(Status::UnknownTopic | Status::UnknownPartition) => stream.slot.mark_gone(),
+                    // Compaction was turned on or off.
+                    Some(Status::KeyRequired | Status::RecordSetNotAllowed) => stream.slot.mark_stale(),
+                    _ => {}
+                }
             }
             let finished = stream.lane.answered(token, outcome, Instant::now());
             self.touched.insert(request.stream);
+            let fenced = finished.iter().find_map(|finished| match &finished.outcome {
+                Err(error @ Error::ProducerFenced { .. }) => Some(error.clone()),
+                Err(Error::OutcomeUnknown { source }) if matches!(**source, Error::ProducerFenced { .. }) => {
+                    Some((**source).clone())
+                }
+                _ => None,
+            });
             self.finish(finished);
+            if let Some(fenced) = fenced.filter(|_| !self.shared.is_fatal()) {
+                self.fence(&fenced);
+            }
         }
     }
 
@@ -45,7 +58,7 @@ impl Driver {
             Ok(stored) => {
                 // Offsets are told only where they follow one another.
                 let contiguous = stored.base_offset.checked_add(record_count.into()) == Some(stored.end_offset);
-                Outcome::Stored { base: contiguous.then_some(stored.base_offset) }
+                Outcome::Stored { base: contiguous.then_some(stored.base_offset), duplicate: stored.duplicate }
             }
             Err(error) => match Error::answer(Operation::Produce, &server, error) {
                 refused @ Error::Refused { .. } => Outcome::Refused(refused),

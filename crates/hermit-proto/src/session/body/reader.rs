@@ -127,12 +127,12 @@ impl<'a> BodyReader<'a> {
         std::str::from_utf8(bytes).map_err(|_position| BodyError::NotUtf8 { field })
     }
 
-    /// A list of strings; `item` names the field of one of them.
+    /// A list of strings.
     ///
     /// # Errors
     /// [`BodyError::Short`], [`BodyError::NotUtf8`].
-    pub fn strings(&mut self, field: &'static str, item: &'static str) -> Result<Vec<String>, BodyError> {
-        self.list(field, |body| body.string(item).map(str::to_owned))
+    pub fn strings(&mut self, field: &'static str) -> Result<Vec<String>, BodyError> {
+        self.list(field, |item| item.string(field).map(str::to_owned))
     }
 
     /// Bytes: length u32, then that many.

@@ -94,9 +94,9 @@ impl<'a> BodyWriter<'a> {
         }
     }
 
-    /// A list of strings; `item` names the field of one of them.
-    pub fn strings(&mut self, field: &'static str, item: &'static str, values: &[String]) {
-        self.list(field, values, |body, value| body.string(item, value));
+    /// A list of strings.
+    pub fn strings(&mut self, field: &'static str, values: &[String]) {
+        self.list(field, values, |body, value| body.string(field, value));
     }
 
     /// Bytes: length u32, then that many.

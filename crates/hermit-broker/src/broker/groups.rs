@@ -1,0 +1,99 @@
+//! Consumer groups: looking at them, deleting them, and what time does to them.
+
+use hermit_proto::GroupName;
+use hermit_proto::session::{DescribeGroupResponse, ListGroupsResponse};
+
+use super::Broker;
+use crate::error::BrokerError;
+use crate::groups::Groups;
+use crate::partition::Ticket;
+
+impl Broker {
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.inner.groups
+    }
+
+    /// Nanoseconds by the clock that never falls.
+    pub(crate) fn monotonic(&self) -> u64 {
+        u64::try_from(self.inner.env.clock.monotonic().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds since the Unix epoch by the broker's clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.inner.env.clock.now()
+    }
+
+    /// Lets the time take effect in all groups: members that were silent for too long are put out.
+    pub(crate) fn tick_groups(&self) {
+        if let Some(offsets) = self.offsets() {
+            offsets.sweep();
+            if self.inner.config.offsets_retention.is_some() {
+                let now = self.monotonic();
+                self.inner.groups.names().iter().for_each(|group| offsets.touch(group, now));
+            }
+        }
+        self.inner.groups.tick();
+    }
+
+    /// Takes back positions whose time is over, and those of topics that have vanished.
+    pub(super) fn tidy_positions(&self) {
+        let Some(offsets) = self.offsets() else { return };
+        if self.check_writable().is_err() {
+            return;
+        }
+        let now = self.monotonic();
+        // Where the manifest had to be made anew, what it does not know is not known to be gone.
+        if self.inner.report.manifest.is_none()
+            && let Err(error) = offsets.forget_topics(|topic| self.inner.registry.by_id(topic).is_none(), now)
+        {
+            tracing::warn!(%error, "positions of deleted topics cannot be taken back now");
+        }
+        let Some(retention) = self.inner.config.offsets_retention else { return };
+        let retention = u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX);
+        let Some(before) = now.checked_sub(retention) else { return };
+        for group in offsets.untouched_since(before) {
+            let expired = self.inner.groups.while_inactive(&group, || offsets.expire_group(&group, before, now));
+            match expired.and_then(|expired| expired) {
+                Ok(Some(_ticket)) => tracing::info!(%group, "the group's positions have expired"),
+                Ok(None) | Err(BrokerError::GroupActive { .. }) => {}
+                Err(error) => tracing::warn!(%group, %error, "the group's positions cannot be taken back now"),
+            }
+        }
+    }
+
+    /// Groups that have members or positions, in the order of their names, behind `after`, not more than `most`.
+    ///
+    /// # Errors
+    /// The positions cannot be read at all.
+    pub fn list_groups(&self, after: &str, most: usize) -> Result<ListGroupsResponse, BrokerError> {
+        let offsets = self.offsets_now()?;
+        Ok(self.inner.groups.list(&offsets, after, most))
+    }
+
+    /// A group's members, positions and lag. Reads logs, and so may block.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownGroup`]; [`BrokerError::AnswerTooLarge`] where it could not be told to a client; the positions cannot be read at all.
+    pub fn describe_group(&self, group: &GroupName) -> Result<DescribeGroupResponse, BrokerError> {
+        let offsets = self.offsets_now()?;
+        crate::groups::describe(self, &offsets, group)
+    }
+
+    /// Takes back all positions of a group that has no members. They are gone for good once the ticket says so.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownGroup`] where it has none; [`BrokerError::GroupActive`] where it has members; what the log refuses.
+    pub fn delete_group(&self, group: &GroupName) -> Result<Ticket, BrokerError> {
+        let offsets = self.offsets_now()?;
+        let now = self.monotonic();
+        let deleted = self.inner.groups.while_inactive(group, || offsets.forget_group(group, now))??;
+        deleted.ok_or_else(|| BrokerError::UnknownGroup { group: group.clone() })
+    }
+
+    /// Members in all groups, and how many of them wait for their assignment to change, for tests of what is left behind.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn group_members(&self) -> (usize, usize) {
+        self.inner.groups.counts()
+    }
+}

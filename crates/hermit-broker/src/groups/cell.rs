@@ -1,0 +1,120 @@
+//! A group as it lives in the broker: the state machine, and who its members are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use hermit_proto::session::{AssignedPartition, AssignedTopic, Assignment};
+use hermit_proto::{GroupName, MemberId, TopicName};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::group::{Effects, Group};
+use super::member::Fence;
+use super::subscription::Subscription;
+use crate::error::BrokerError;
+use crate::signal::Signal;
+
+/// One group with members, behind its lock.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(super) name: GroupName,
+    state: Mutex<State>,
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) group: Group,
+    pub(crate) seats: HashMap<MemberId, Seat>,
+    /// Nobody is in it any more, and nobody will be: another cell takes its place.
+    pub(super) dead: bool,
+}
+
+/// Who a member is.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) subscription: Subscription,
+    pub(crate) client: String,
+    pub(crate) address: String,
+    /// Counts its heartbeats, so that an older one that waits knows that it is.
+    pub(super) beat: u64,
+    pub(super) waiter: Option<Waiter>,
+}
+
+/// Who waits for a member's assignment to change.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiter {
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) token: u64,
+}
+
+impl Cell {
+    pub(super) fn new(name: GroupName, group: Group) -> Self {
+        Self { name, state: Mutex::new(State { group, seats: HashMap::new(), dead: false }) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+impl Waiter {
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.signal.id() == other.signal.id() && self.token == other.token
+    }
+}
+
+impl Seat {
+    pub(super) fn wake(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            waiter.signal.wake(waiter.token);
+        }
+    }
+}
+
+impl State {
+    /// Lets the time that has passed take effect.
+    pub(super) fn tick(&mut self, name: &GroupName, now: u64) {
+        self.group.tick(now);
+        self.settle(name);
+    }
+
+    /// Wakes whoever the last event concerns.
+    pub(super) fn settle(&mut self, name: &GroupName) {
+        let Effects { changed, fenced } = self.group.take_effects();
+        for (member, fence) in fenced {
+            let Some(mut seat) = self.seats.remove(&member) else { continue };
+            seat.wake();
+            let why = match fence {
+                Fence::Silent => "no heartbeat within its session timeout",
+                Fence::Slow => "a partition was not given up within its processing timeout",
+            };
+            tracing::warn!(group = %name, %member, client = %seat.client, address = %seat.address, why, "put a member out of its group");
+        }
+        for member in changed {
+            if let Some(seat) = self.seats.get_mut(&member) {
+                seat.wake();
+            }
+        }
+    }
+
+    /// What a member may hold; it counts as told from now on.
+    pub(super) fn tell(&mut self, name: &GroupName, now: u64, id: MemberId) -> Result<Assignment, BrokerError> {
+        let generation = self.group.generation();
+        let unknown = |_refusal| BrokerError::UnknownMember { group: name.clone(), member: id };
+        let member = self.group.tell(now, id).map_err(unknown)?;
+        let version = member.version();
+        let mut by_topic = BTreeMap::<_, Vec<_>>::new();
+        for ((topic, partition), generation) in member.assigned() {
+            by_topic.entry(topic).or_default().push(AssignedPartition { partition, generation });
+        }
+        let name_of = |topic| self.group.topics().get(&topic).map(|about| about.name.to_string()).unwrap_or_default();
+        let topics = by_topic.into_iter().map(|(topic, partitions)| AssignedTopic { topic, name: name_of(topic), partitions });
+        Ok(Assignment { version, generation, topics: topics.collect() })
+    }
+
+    /// The members that ask for a topic of that name.
+    pub(super) fn subscribers(&self, topic: &TopicName) -> std::collections::BTreeSet<MemberId> {
+        let asks = |seat: &Seat| seat.subscription.matches(topic);
+        self.seats.iter().filter(|(_, seat)| asks(seat)).map(|(member, _)| *member).collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! Requests about consumer groups. A heartbeat is a long poll: it waits with the session, and costs neither a task nor a timer of its own.
+
+use std::time::Duration;
+
+use hermit_proto::session::{
+    DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
+    LeaveGroupResponse, ListGroupsRequest, Message,
+};
+use hermit_proto::{CorrelationId, GroupName, MemberId, Unit};
+use tokio::time::Instant;
+
+use super::state::Session;
+use super::topics::answer;
+use crate::broker::Broker;
+use crate::error::{BrokerError, to_wire};
+use crate::groups::{Beat, Peer, Waiter};
+
+/// A group whose time has come is looked at again after this at the earliest: an embedder's clock may stand still.
+const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+
+/// A heartbeat that waits for the member's assignment to change.
+#[derive(Debug)]
+pub(super) struct Parked {
+    correlation: CorrelationId,
+    group: GroupName,
+    member: MemberId,
+    version: u64,
+    beat: u64,
+    until: Instant,
+    look_at: Instant,
+}
+
+impl Session {
+    pub(super) fn join_group(&mut self, unit: &Unit) {
+        let (broker, peer) = (&self.broker, Peer { client: &self.client, address: &self.address });
+        answer(unit, &mut self.out, |request: JoinGroupRequest| {
+            broker.groups().join(&request, peer).map_err(|error| to_wire(&error))
+        });
+    }
+
+    pub(super) fn leave_group(&mut self, unit: &Unit) {
+        let broker = &self.broker;
+        answer(unit, &mut self.out, |request: LeaveGroupRequest| {
+            broker.groups().leave(&request).map_err(|error| to_wire(&error))?;
+            Ok(LeaveGroupResponse)
+        });
+    }
+
+    pub(super) fn group_heartbeat(&mut self, unit: &Unit) {
+        let correlation = unit.correlation();
+        let request = match GroupHeartbeatRequest::decode(unit.key(), unit.payload()) {
+            Ok(request) => request,
+            Err(error) => return hermit_proto::session::WireError::from(error).encode(correlation, &mut self.out),
+        };
+        let waiter = self.waiter();
+        let beat = self.broker.groups().heartbeat(&request, &waiter);
+        let Ok(group) = GroupName::new(&request.group) else {
+            // The group would have refused it.
+            return self.beaten(correlation, beat);
+        };
+        let now = Instant::now();
+        let parked =
+            Parked { correlation, group, member: request.member, version: request.version, beat: 0, until: now, look_at: now };
+        self.park(waiter.token, parked, beat);
+    }
+
+    fn waiter(&mut self) -> Waiter {
+        Waiter { token: self.token(), signal: std::sync::Arc::clone(&self.signal) }
+    }
+
+    /// Answers a heartbeat, or has it wait.
+    fn park(&mut self, token: u64, parked: Parked, beat: Result<Beat, BrokerError>) {
+        match beat {
+            Ok(Beat::Wait { beat, wait, look_again }) => {
+                let now = Instant::now();
+                let until = now + wait;
+                let look_at = until.min(now.checked_add(look_again.max(SHORTEST_LOOK)).unwrap_or(until));
+                self.parked.insert(token, Parked { beat, until, look_at, ..parked });
+            }
+            beat => self.beaten(parked.correlation, beat),
+        }
+    }
+
+    fn beaten(&mut self, correlation: CorrelationId, beat: Result<Beat, BrokerError>) {
+        match beat {
+            Ok(Beat::Answer(response)) => self.respond(correlation, &response),
+            Ok(Beat::Wait { .. }) => {}
+            Err(error) => self.refuse(correlation, &error),
+        }
+    }
+
+    /// Looks whether a heartbeat that waits can be answered by now; answers whether there is one of that token.
+    pub(super) fn look_at_parked(&mut self, token: u64) -> bool {
+        let Some(parked) = self.parked.remove(&token) else { return false };
+        let wait = parked.until.saturating_duration_since(Instant::now());
+        self.look_again(token, parked, wait);
+        true
+    }
+
+    fn look_again(&mut self, token: u64, parked: Parked, wait: Duration) {
+        let waiter = Waiter { token, signal: std::sync::Arc::clone(&self.signal) };
+        let Parked { member, version, beat, .. } = parked;
+        let beat = self.broker.groups().look_again(&parked.group, member, version, beat, wait, &waiter);
+        self.park(token, parked, beat);
+    }
+
+    /// When the next of the heartbeats that wait has to be looked at.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.parked.values().map(|parked| parked.look_at).min()
+    }
+
+    /// Looks at the heartbeats whose time has come.
+    pub(super) fn look_at_due(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = self.parked.iter().filter(|(_, parked)| parked.look_at <= now).map(|(token, _)| *token).collect();
+        for token in due {
+            self.look_at_parked(token);
+        }
+    }
+
+    /// Answers all heartbeats that wait: the session ends.
+    pub(super) fn answer_parked(&mut self) {
+        let mut parked: Vec<_> = self.parked.drain().collect();
+        parked.sort_unstable_by_key(|(token, _)| *token);
+        for (token, parked) in parked {
+            self.look_again(token, parked, Duration::ZERO);
+        }
+    }
+
+    /// Leaves no trace of the heartbeats that wait.
+    pub(super) fn forget_parked(&self) {
+        for (token, parked) in &self.parked {
+            let waiter = Waiter { token: *token, signal: std::sync::Arc::clone(&self.signal) };
+            self.broker.groups().forget(&parked.group, parked.member, &waiter);
+        }
+    }
+
+    pub(super) fn list_groups(&mut self, unit: &Unit) {
+        self.in_background(unit, |broker, request: ListGroupsRequest| {
+            broker.list_groups(&request.after, usize::try_from(request.limit).unwrap_or(usize::MAX))
+        });
+    }
+
+    /// The lag in time is read from the logs, so that this may block.
+    pub(super) fn describe_group(&mut self, unit: &Unit) {
+        self.in_background(unit, |broker, request: DescribeGroupRequest| broker.describe_group(&GroupName::new(&request.group)?));
+    }
+
+    pub(super) fn delete_group(&mut self, unit: &Unit) {
+        self.in_background(unit, |broker: &Broker, request: DeleteGroupRequest| {
+            broker.delete_group(&GroupName::new(&request.group)?)?.wait()?;
+            Ok(DeleteGroupResponse)
+        });
+    }
+}

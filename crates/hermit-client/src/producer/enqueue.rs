@@ -1,0 +1,300 @@
+//! Handing records over: one by one, or many at once.
+
+use std::sync::Arc;
+
+use tokio::sync::TryAcquireError;
+use tokio::time::Instant;
+
+use super::delivery::{BatchDelivery, Delivery};
+use super::driver::Command;
+use super::record::{BatchMetadata, ProducerRecord, RecordMetadata};
+use super::slot::{Appended, Incoming, NotTaken, Slot};
+use super::topic::TopicSlots;
+use super::{Producer, Waiting};
+use crate::clock::wall_clock_ns;
+use crate::error::{Error, RecordFault, Result};
+
+/// How often a record is handed over: a topic that was deleted and created again has another id, and is looked up once more.
+const ATTEMPTS: usize = 2;
+
+impl Producer {
+    /// Sends a record and waits until it is stored.
+    ///
+    /// # Errors
+    /// As [`Producer::enqueue`], and why the record could not be stored: [`Error::Refused`], [`Error::DeliveryTimeout`],
+    /// [`Error::OutcomeUnknown`], [`Error::ProducerFenced`], and with [`Acks::None`](crate::Acks::None) connection errors.
+    pub async fn send(&self, topic: &str, record: ProducerRecord<'_>) -> Result<RecordMetadata> {
+        self.enqueue(topic, record).await?.await
+    }
+
+    /// Sends records and waits until all are stored; gives one result for each batch that they went into.
+    ///
+    /// # Errors
+    /// As [`Producer::enqueue_batch`], and the first failure as of [`Producer::send`], where others may be stored.
+    pub async fn send_batch(&self, topic: &str, records: &[ProducerRecord<'_>]) -> Result<Vec<BatchMetadata>> {
+        self.enqueue_batch(topic, records).await?.await
+    }
+
+    /// Copies a record into its batch, waiting for room in the buffer if need be; the answer comes with the [`Delivery`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidRecord`] and [`Error::UnknownPartition`] for a record that cannot be sent; [`Error::Name`],
+    /// [`Error::UnknownTopic`], [`Error::Refused`] and [`Error::Timeout`] where the topic cannot be looked up or created;
+    /// [`Error::Closed`]; [`Error::ProducerFenced`].
+    pub async fn enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
+        for _ in 0..ATTEMPTS {
+            let mut slots = self.slots(topic).await?;
+            let mut checked = slots.check(&record);
+            if let Err(Error::UnknownPartition { .. }) = checked {
+                slots = self.refresh(&slots).await?;
+                checked = slots.check(&record);
+            }
+            let cost = checked?;
+            let slot = slots.choose(&record)?;
+            self.reserve(&slots, cost).await?;
+            if let Some(delivery) = self.place(slot, &record, slots.compacted, cost)? {
+                return Ok(delivery);
+            }
+        }
+        Err(Error::UnknownTopic { topic: topic.into() })
+    }
+
+    /// As [`Producer::enqueue`], but without waiting, and not only from within a runtime.
+    ///
+    /// # Errors
+    /// [`Error::WouldWait`] where the buffer has no room, or the topic was not looked up yet: that happens at the first record
+    /// that is enqueued, or by [`Producer::prepare`]. Others as [`Producer::enqueue`].
+    pub fn try_enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
+        let not_known = Error::WouldWait { awaited: "the look-up of the topic: call `prepare` before" };
+        let Some(slots) = self.known(topic) else { return Err(not_known) };
+        let cost = slots.check(&record)?;
+        let slot = slots.choose(&record)?;
+        self.try_reserve(&slots, cost)?;
+        self.place(slot, &record, slots.compacted, cost)?.ok_or(not_known)
+    }
+
+    /// Copies records into their batches, waiting for room in the buffer if need be. Cheaper than one by one: partitions are locked once for all of
+    /// their records, and there is one result for each batch. Records of one partition are stored in the order of `records`.
+    ///
+    /// ```no_run
+    /// # async fn example(producer: hermit_client::Producer, lines: Vec<String>) -> hermit_client::Result<()> {
+    /// use hermit_client::ProducerRecord;
+    ///
+    /// let records: Vec<_> = lines.iter().map(|line| ProducerRecord::new(line)).collect();
+    /// let delivery = producer.enqueue_batch("lines", &records).await?;
+    /// for part in delivery.outcomes().await {
+    ///     match part.result {
+    ///         Ok(stored) => println!("{} records from offset {:?}", stored.records, stored.first_offset),
+    ///         Err(error) => eprintln!("{} records of partition {:?}: {error}", part.records, part.partition),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Producer::enqueue`], of the first record that cannot be sent: then none is.
+    pub async fn enqueue_batch(&self, topic: &str, records: &[ProducerRecord<'_>]) -> Result<BatchDelivery> {
+        let slots = self.slots(topic).await?;
+        let slots = match self.check_all(&slots, records) {
+            Err(Error::UnknownPartition { .. }) => {
+                let slots = self.refresh(&slots).await?;
+                self.check_all(&slots, records)?;
+                slots
+            }
+            checked => checked.map(|()| slots)?,
+        };
+        let mut delivery = BatchDelivery::default();
+        let mut rest = records;
+        while !rest.is_empty() {
+            let (count, cost) = self.portion(&slots, rest);
+            let (portion, behind) = rest.split_at(count);
+            let placed = match self.reserve(&slots, cost).await {
+                Ok(()) => self.place_all(topic, slots.clone(), portion.to_vec(), &mut delivery).await,
+                Err(error) => Err((portion.len(), error)),
+            };
+            match placed {
+                Ok(()) => rest = behind,
+                Err((_, error)) if delivery.is_empty() => return Err(error),
+                // Some are on their way: how those fare matters too.
+                Err((lost, error)) => {
+                    delivery.refuse(lost.saturating_add(behind.len()), error);
+                    break;
+                }
+            }
+        }
+        Ok(delivery)
+    }
+
+    fn check_all(&self, slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> Result<()> {
+        let limit_bytes = self.handle.settings.max_buffered_bytes;
+        records.iter().try_for_each(|record| match slots.check(record)? {
+            cost if cost > limit_bytes => Err(too_large(slots, cost, limit_bytes)),
+            _fits => Ok(()),
+        })
+    }
+
+    /// How many of the records to hand over together, and their cost: some batches, and a quarter of the buffer at most, so that one part is on its way while the
+    /// next waits for room.
+    fn portion(&self, slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> (usize, usize) {
+        let most = self.handle.settings.max_buffered_bytes / 4;
+        let (mut count, mut sum) = (0, 0usize);
+        for record in records {
+            let cost = slots.cost(record);
+            if count > 0 && sum.saturating_add(cost) > most {
+                break;
+            }
+            (count, sum) = (count + 1, sum.saturating_add(cost));
+        }
+        (count, sum)
+    }
+
+    /// Puts records into their batches, partition by partition; their buffer space is reserved. With an error, how many of them were not taken.
+    async fn place_all<'a>(
+        &self,
+        topic: &str,
+        mut slots: Arc<TopicSlots>,
+        mut records: Vec<ProducerRecord<'a>>,
+        delivery: &mut BatchDelivery,
+    ) -> Result<(), (usize, Error)> {
+        let mut error = Error::UnknownTopic { topic: topic.into() };
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                slots = match self.slots(topic).await {
+                    Ok(slots) => slots,
+                    Err(unknown) => {
+                        error = unknown;
+                        break;
+                    }
+                };
+            }
+            let (left, failed) = self.divide(&slots, &records, delivery);
+            records = left;
+            match failed {
+                Some(failed) => {
+                    error = failed;
+                    break;
+                }
+                None if records.is_empty() => return Ok(()),
+                None => {}
+            }
+        }
+        self.give_back(records.iter().map(|record| slots.cost(record)).sum());
+        Err((records.len(), error))
+    }
+
+    /// Gives back what was not taken: with an error, because of that; without one, because the topic is gone.
+    fn divide<'a>(
+        &self,
+        slots: &TopicSlots,
+        records: &[ProducerRecord<'a>],
+        delivery: &mut BatchDelivery,
+    ) -> (Vec<ProducerRecord<'a>>, Option<Error>) {
+        let (order, begins) = slots.divide(records);
+        let (now, wall_clock) = (Instant::now(), wall_clock_ns());
+        let (mut left, mut failed) = (Vec::new(), None);
+        for (slot, range) in slots.slots.iter().zip(begins.windows(2)) {
+            let (Some(begin), Some(end)) = (range.first(), range.last()) else { continue };
+            let numbers = order.get(*begin as usize..*end as usize).unwrap_or_default();
+            if numbers.is_empty() {
+                continue;
+            }
+            let of_slot = numbers.iter().filter_map(|number| records.get(*number as usize));
+            let incoming = of_slot.clone().map(|record| Incoming {
+                record: *record,
+                timestamp: record.timestamp.unwrap_or(wall_clock),
+                cost_bytes: slots.cost(record),
+            });
+            let appended = slot.append(incoming, slots.compacted, now, |completer, index| delivery.add(completer, index));
+            left.extend(of_slot.skip(appended.taken).copied());
+            let announced = self.announce(slot, &appended);
+            match appended.not_taken {
+                Some(NotTaken::Closed) => failed = Some(self.handle.shared.closed()),
+                Some(NotTaken::Invalid(error)) => failed = Some(error),
+                Some(NotTaken::TopicGone) | None => {}
+            }
+            failed = failed.or(announced.err());
+        }
+        (left, failed)
+    }
+
+    /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken.
+    fn place(&self, slot: &Arc<Slot>, record: &ProducerRecord<'_>, compacted: bool, cost: usize) -> Result<Option<Delivery>> {
+        let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
+        let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
+        let mut delivery = None;
+        let appended = slot.append([incoming], compacted, Instant::now(), |completer, index| {
+            delivery = Some(completer.delivery(index, timestamp));
+        });
+        let announced = self.announce(slot, &appended);
+        match appended.not_taken {
+            None => announced.map(|()| delivery),
+            Some(not_taken) => {
+                self.give_back(cost);
+                match not_taken {
+                    NotTaken::TopicGone => Ok(None),
+                    NotTaken::Closed => Err(self.handle.shared.closed()),
+                    NotTaken::Invalid(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    fn announce(&self, slot: &Arc<Slot>, appended: &Appended) -> Result<()> {
+        if appended.announce
+            && let Err(closed) = self.command(Command::Ready(slot.clone()))
+        {
+            slot.fail(&closed);
+            return Err(closed);
+        }
+        Ok(())
+    }
+
+    /// Takes buffer space; it is given back when the record's batch is done.
+    async fn reserve(&self, slots: &TopicSlots, cost: usize) -> Result<()> {
+        match self.try_reserve(slots, cost) {
+            Err(Error::WouldWait { .. }) => {}
+            done => return done,
+        }
+        let shared = &self.handle.shared;
+        let _waiting = Waiting::new(&shared.waiting);
+        self.command(Command::Urge)?;
+        let permits = u32::try_from(cost).unwrap_or(u32::MAX);
+        let permit = shared.buffer.acquire_many(permits).await.map_err(|_closed| shared.closed())?;
+        permit.forget();
+        Ok(())
+    }
+
+    fn try_reserve(&self, slots: &TopicSlots, cost: usize) -> Result<()> {
+        let limit_bytes = self.handle.settings.max_buffered_bytes;
+        let permits = match u32::try_from(cost) {
+            Ok(permits) if cost <= limit_bytes => permits,
+            _ => return Err(too_large(slots, cost, limit_bytes)),
+        };
+        let shared = &self.handle.shared;
+        match shared.buffer.try_acquire_many(permits) {
+            Ok(permit) => {
+                permit.forget();
+                Ok(())
+            }
+            Err(TryAcquireError::Closed) => Err(shared.closed()),
+            Err(TryAcquireError::NoPermits) => Err(Error::WouldWait { awaited: "room in the producer's buffer" }),
+        }
+    }
+
+    fn give_back(&self, cost: usize) {
+        self.handle.shared.buffer.add_permits(cost);
+    }
+
+    /// Bytes of records that wait for their answers: at most
+    /// [`max_buffered_bytes`](crate::ProducerBuilder::max_buffered_bytes).
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.handle.settings.max_buffered_bytes.saturating_sub(self.handle.shared.buffer.available_permits())
+    }
+}
+
+fn too_large(slots: &TopicSlots, cost: usize, limit_bytes: usize) -> Error {
+    let source = RecordFault::TooLarge { size_bytes: cost as u64, limit_bytes: limit_bytes as u64 };
+    Error::InvalidRecord { topic: slots.name.clone(), source }
+}

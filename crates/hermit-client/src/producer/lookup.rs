@@ -1,0 +1,112 @@
+//! What the producer knows of topics: looked up at the first record, and again from time to time.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+
+use tokio::time::Instant;
+
+use super::slot::GatherConfig;
+use super::topic::TopicSlots;
+use super::{Handle, Producer};
+use crate::error::{Error, Result};
+
+impl Producer {
+    /// Looks a topic up now, so that [`Producer::try_enqueue`] can take records for it. Creates it where records would.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::UnknownTopic`], [`Error::Refused`] and [`Error::Timeout`] where it cannot be looked up or created.
+    pub async fn prepare(&self, topic: &str) -> Result<()> {
+        self.slots(topic).await.map(drop)
+    }
+
+    pub(super) async fn slots(&self, topic: &str) -> Result<Arc<TopicSlots>> {
+        match self.known(topic) {
+            Some(slots) => Ok(slots),
+            None => self.look_up(topic).await,
+        }
+    }
+
+    /// What is known of a topic. Where that may be out of date, it is asked for again in the background.
+    pub(super) fn known(&self, topic: &str) -> Option<Arc<TopicSlots>> {
+        let handle = &self.handle;
+        let slots = {
+            let topics = handle.topics.read().unwrap_or_else(PoisonError::into_inner);
+            topics.get(topic).filter(|slots| !slots.is_gone()).cloned()?
+        };
+        let sessions = handle.shared.sessions.load(Ordering::Relaxed);
+        if slots.wants_refresh(Instant::now(), handle.settings.metadata_max_age, sessions) {
+            // What was dropped with the producer is not looked up for it.
+            let (admin, handle, slots) = (handle.admin.clone(), Arc::downgrade(handle), slots.clone());
+            let task = async move {
+                let found = admin.metadata(&slots.name, false).await;
+                if let Some(handle) = Weak::upgrade(&handle) {
+                    handle.renew(&slots, found, sessions);
+                }
+                slots.refreshed();
+            };
+            drop(self.handle.runtime.spawn(task));
+        }
+        Some(slots)
+    }
+
+    /// Asks for a topic again, now: a record is for a partition that is not known.
+    pub(super) async fn refresh(&self, slots: &Arc<TopicSlots>) -> Result<Arc<TopicSlots>> {
+        let handle = &*self.handle;
+        let _one_at_a_time = handle.lookup.lock().await;
+        let sessions = handle.shared.sessions.load(Ordering::Relaxed);
+        let found = handle.admin.metadata(&slots.name, false).await?;
+        handle.renew(slots, Ok(found), sessions);
+        let topics = handle.topics.read().unwrap_or_else(PoisonError::into_inner);
+        topics.get(&*slots.name).cloned().ok_or_else(|| Error::UnknownTopic { topic: slots.name.clone() })
+    }
+
+    pub(super) async fn look_up(&self, topic: &str) -> Result<Arc<TopicSlots>> {
+        let handle = &*self.handle;
+        let _one_at_a_time = handle.lookup.lock().await;
+        if let Some(slots) = self.known(topic) {
+            return Ok(slots);
+        }
+        let settings = &handle.settings;
+        let sessions = handle.shared.sessions.load(Ordering::Relaxed);
+        let found = handle.admin.metadata(topic, settings.create_topics).await?;
+        let limits = settings.link.session(settings.link.deadline()).await?.limits();
+        let config = GatherConfig {
+            codec: settings.codec,
+            zstd_level: settings.zstd_level,
+            // A set that is full must fit a frame, whatever the setting says.
+            batch_bytes: settings.batch_bytes.min(limits.max_frame_bytes as usize).min(limits.max_request_bytes as usize / 2),
+            linger: settings.linger,
+            delivery_timeout: settings.delivery_timeout,
+            keyless: settings.keyless,
+            limits,
+        };
+        let slots = Arc::new(TopicSlots::new(topic.into(), &found, None, &handle.shared.next_slot, config, sessions));
+        let mut topics = handle.topics.write().unwrap_or_else(PoisonError::into_inner);
+        topics.insert(topic.into(), slots.clone());
+        Ok(slots)
+    }
+}
+
+impl Handle {
+    /// Puts what was found in the place of what was known, unless somebody else has done so.
+    fn renew(&self, before: &Arc<TopicSlots>, found: Result<hermit_proto::session::TopicMetadata>, sessions: usize) {
+        let now_known = match found {
+            Ok(found) if found.topic == before.topic => {
+                if found.partitions.len() > before.slots.len() {
+                    tracing::info!(topic = %before.name, partitions = found.partitions.len(), "the topic has more partitions: keys move");
+                }
+                TopicSlots::new(before.name.clone(), &found, Some(before), &self.shared.next_slot, before.config(), sessions)
+            }
+            // Deleted, and perhaps created again: the next record looks it up.
+            Ok(_) | Err(Error::UnknownTopic { .. }) => return before.mark_gone(),
+            Err(error) => {
+                tracing::debug!(%error, topic = %before.name, "what is known of the topic stays as it is");
+                before.checked_now(sessions)
+            }
+        };
+        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = topics.get_mut(&*before.name).filter(|place| Arc::ptr_eq(place, before)) {
+            *place = Arc::new(now_known);
+        }
+    }
+}
