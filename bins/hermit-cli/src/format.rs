@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use hermit_client::Record;
 
+use crate::escape::escape;
+
 /// A parsed format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Format(Vec<Piece>);
@@ -64,25 +66,6 @@ fn directive(letter: Option<char>) -> Result<Piece, String> {
         Some('%') => Piece::Text(b"%".to_vec()),
         Some(other) => return Err(format!("%{other} is not known; there are %t %p %o %T %k %K %s %S %h %%")),
         None => return Err("a single % at the end; write %% for a percent sign".to_owned()),
-    })
-}
-
-fn escape(characters: &mut std::str::Chars<'_>) -> Result<u8, String> {
-    Ok(match characters.next() {
-        Some('n') => b'\n',
-        Some('t') => b'\t',
-        Some('r') => b'\r',
-        Some('0') => 0,
-        Some('\\') => b'\\',
-        Some('x') => {
-            let digits: String = characters.take(2).collect();
-            if digits.len() != 2 {
-                return Err(r"\x needs two hexadecimal digits".to_owned());
-            }
-            u8::from_str_radix(&digits, 16).map_err(|_not_hex| format!(r"\x{digits} is not hexadecimal"))?
-        }
-        Some(other) => return Err(format!(r"\{other} is not known; there are \n \t \r \0 \\ \xHH")),
-        None => return Err(r"a single \ at the end; write \\ for a backslash".to_owned()),
     })
 }
 

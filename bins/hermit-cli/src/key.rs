@@ -1,5 +1,7 @@
 //! The key of a line.
 
+use std::fmt;
+
 /// Where the key stands in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyRule {
@@ -16,6 +18,13 @@ pub(crate) enum KeyRule {
 pub(crate) struct NoColumn {
     pub(crate) wanted: usize,
     pub(crate) found: usize,
+}
+
+impl fmt::Display for NoColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.found == 1 { "" } else { "s" };
+        write!(f, "has {} column{plural}, and no column {}", self.found, self.wanted)
+    }
 }
 
 /// A key that is not the same as in the line is put together in `unquoted`.

@@ -5,15 +5,24 @@
 
 mod args;
 mod consume;
+mod escape;
+mod export;
 mod failure;
 mod format;
+mod import;
+mod json;
+mod json_record;
 mod key;
 mod lines;
+mod place;
 mod produce;
+mod progress;
 mod quantity;
 mod signals;
 mod text;
+mod time;
 mod topic;
+mod topic_file;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -53,6 +62,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
+        Command::Export(args) => export::run(&client, args, cli.output).await,
+        Command::Import(args) => import::run(&client, args, cli.output).await,
     };
     if done.is_ok() {
         client.close().await;

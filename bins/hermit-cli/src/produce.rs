@@ -1,25 +1,28 @@
 //! `hermit-cli produce …`
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use hermit_client::{Client, PartitionId, Producer, ProducerRecord};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::args::{Output, ProduceArgs};
+use crate::args::{Output, Partitions, ProduceArgs};
+use crate::json_record::{self, JsonRecord};
 use crate::key::KeyRule;
-use crate::lines::{self, Block};
+use crate::lines::{self, Block, Split};
+use crate::progress;
 
 /// Records that wait to be sent may take so much, and more if the broker takes larger ones.
 const MIN_BUFFERED_BYTES: usize = 32 << 20;
+/// The bytes that JSON takes at most for one of a record (`\u0000`), and for names and numbers.
+const JSON_BYTES_PER_BYTE: u64 = 6;
+const JSON_FIXED_BYTES: u64 = 1 << 20;
 
-/// Sends every line, and waits until all are stored.
+/// Sends every record, and waits until all are stored.
 pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> Result<()> {
-    // The broker would refuse it too, but only with the first records.
-    anyhow::ensure!(!args.topic.starts_with("__"), "names that begin with `__` are the broker's own: choose another topic");
-    let progress = progress(&args);
+    refuse_internal(&args.topic)?;
+    let progress = progress::of_reading(&args.files);
     let sent = send_all(client, &args, &progress).await;
     // Also before an error is told.
     progress.finish_and_clear();
@@ -31,91 +34,136 @@ pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> R
     Ok(())
 }
 
+/// The broker would refuse it too, but only with the first records.
+pub(crate) fn refuse_internal(topic: &str) -> Result<()> {
+    anyhow::ensure!(!topic.starts_with("__"), "names that begin with `__` are the broker's own: choose another topic");
+    Ok(())
+}
+
+/// Bytes that a producer may buffer: whatever the broker takes has to fit.
+pub(crate) fn buffered_bytes(max_frame_bytes: u32) -> usize {
+    (max_frame_bytes as usize).clamp(MIN_BUFFERED_BYTES, u32::MAX as usize)
+}
+
 async fn send_all(client: &Client, args: &ProduceArgs, progress: &ProgressBar) -> Result<Sent> {
-    let max_line_bytes = client.broker().await?.limits.max_frame_bytes;
-    // Whatever the broker takes has to fit.
-    let max_buffered_bytes = (max_line_bytes as usize).clamp(MIN_BUFFERED_BYTES, u32::MAX as usize);
-    let producer = client.producer().codec(args.codec).acks(args.acks).max_buffered_bytes(max_buffered_bytes).build()?;
-    let rule = match (&args.key_separator, args.key_column) {
-        (Some(separator), _) => KeyRule::Separator(separator.clone().into_bytes()),
-        (None, Some(column)) => KeyRule::Column(column),
-        (None, None) => KeyRule::None,
+    let max_frame_bytes = client.broker().await?.limits.max_frame_bytes;
+    let builder = client.producer().codec(args.compression).acks(args.acks);
+    let producer = builder.max_buffered_bytes(buffered_bytes(max_frame_bytes)).build()?;
+    let split = split(args);
+    let max_record_bytes = match args.json {
+        true => u64::from(max_frame_bytes).saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(JSON_FIXED_BYTES),
+        false => max_frame_bytes.into(),
     };
-    let mut sent = Sent::default();
-    let mut blocks = lines::read(args.files.clone(), max_line_bytes.into());
+    let mut sender = Sender { producer: &producer, args, rule: key_rule(args), split: &split, sent: Sent::default() };
+    let mut blocks = lines::read(args.files.clone(), split.clone(), max_record_bytes);
     while let Some(block) = blocks.recv().await {
-        let block = match block {
-            Ok(block) => block,
-            Err(error) => {
-                // What was read before is sent all the same.
-                producer.close().await?;
-                return Err(error);
-            }
+        let sent = match block {
+            Ok(block) => sender.send_block(&block).await,
+            Err(error) => Err(error),
         };
-        send(&producer, &args.topic, &block, &rule, args.partition.map(PartitionId), &mut sent).await?;
-        progress.set_position(sent.bytes);
-        progress.set_message(sent.records.to_string());
+        if let Err(error) = sent {
+            // What was read before is sent all the same.
+            producer.close().await?;
+            return Err(error);
+        }
+        progress.set_position(sender.sent.bytes);
+        progress.set_message(sender.sent.records.to_string());
         if let Some(error) = producer.failure() {
             return Err(error.into());
         }
     }
     producer.close().await?;
-    Ok(sent)
+    Ok(sender.sent)
+}
+
+fn split(args: &ProduceArgs) -> Split {
+    match &args.delimiter {
+        _ if args.whole => Split::Whole,
+        Some(delimiter) => Split::Delimiter(delimiter.0.clone()),
+        None => Split::line_break(),
+    }
+}
+
+fn key_rule(args: &ProduceArgs) -> KeyRule {
+    match (&args.key_separator, args.key_column) {
+        (Some(separator), _) => KeyRule::Separator(separator.0.clone()),
+        (None, Some(column)) => KeyRule::Column(column),
+        (None, None) => KeyRule::None,
+    }
 }
 
 #[derive(Debug, Default)]
 struct Sent {
     records: u64,
-    /// Line breaks included.
+    /// Of the input, delimiters included.
     bytes: u64,
 }
 
-async fn send(
-    producer: &Producer,
-    topic: &str,
-    block: &Block,
-    rule: &KeyRule,
-    partition: Option<PartitionId>,
-    sent: &mut Sent,
-) -> Result<()> {
-    let mut unquoted = Vec::new();
-    for (number, line) in block.lines() {
-        let place = || format!("line {number} of {}", block.source);
-        let (key, value) = match rule.apply(line, &mut unquoted) {
-            Ok(split) => split,
-            Err(missing) => {
-                let found = missing.found;
-                let plural = if found == 1 { "" } else { "s" };
-                producer.close().await?;
-                return Err(anyhow::anyhow!("{} has {found} column{plural}, and no column {}", place(), missing.wanted));
-            }
-        };
-        let record = ProducerRecord { partition, key, value: Some(value), ..ProducerRecord::default() };
-        // Failures are told by `flush` and `failure`; nobody waits for a single line.
-        drop(producer.enqueue(topic, record).await.with_context(place)?);
-        sent.records += 1;
-    }
-    sent.bytes += block.text.len() as u64;
-    Ok(())
+/// Turns pieces of input into records.
+struct Sender<'a> {
+    producer: &'a Producer,
+    args: &'a ProduceArgs,
+    rule: KeyRule,
+    split: &'a Split,
+    sent: Sent,
 }
 
-/// A bar where somebody can see it: for files of known size, else a count.
-fn progress(args: &ProduceArgs) -> ProgressBar {
-    if !io::stderr().is_terminal() || (args.files.is_empty() && io::stdin().is_terminal()) {
-        return ProgressBar::hidden();
+impl Sender<'_> {
+    async fn send_block(&mut self, block: &Block) -> Result<()> {
+        let mut unquoted = Vec::new();
+        for (number, piece) in block.records(self.split) {
+            let place = || block.place(number, self.split);
+            if self.args.json {
+                // A blank line has nothing to lose.
+                if !piece.trim_ascii().is_empty() {
+                    let record = json_record::parse(piece).map_err(|problem| anyhow!("{}: {problem}", place()))?;
+                    self.send_json(&record).await.with_context(place)?;
+                    self.sent.records += 1;
+                }
+            } else {
+                let (key, value) = self.rule.apply(piece, &mut unquoted).map_err(|missing| anyhow!("{} {missing}", place()))?;
+                self.send_plain(key, value).await.with_context(place)?;
+                self.sent.records += 1;
+            }
+        }
+        self.sent.bytes += block.text.len() as u64;
+        Ok(())
     }
-    let size = |file: &Path| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
-    let total: Option<u64> = args.files.iter().map(|file| size(file)).sum();
-    let total = total.filter(|total| *total > 0);
-    let template = match total {
-        Some(_) => "{bar:40} {bytes}/{total_bytes}, {msg} records, {bytes_per_sec}, {eta} to go",
-        None => "{spinner} {bytes}, {msg} records, {bytes_per_sec}",
-    };
-    // Nothing is drawn before all is set: neither another style, nor one without its number.
-    let mut bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message("0");
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar = bar.with_style(style);
+
+    async fn send_plain(&self, key: Option<&[u8]>, value: &[u8]) -> Result<()> {
+        let headers = self.headers(&[]);
+        let record = ProducerRecord {
+            partition: self.args.partition.map(PartitionId),
+            key: key.or(self.args.key.as_ref().map(|key| &*key.0)),
+            value: Some(value),
+            headers: &headers,
+            timestamp: self.args.timestamp,
+        };
+        self.enqueue(record).await
     }
-    bar.set_draw_target(ProgressDrawTarget::stderr());
-    bar
+
+    async fn send_json(&self, record: &JsonRecord) -> Result<()> {
+        let own = record.partition.filter(|_partition| self.args.partitions == Partitions::Keep);
+        let headers = self.headers(&record.headers);
+        let record = ProducerRecord {
+            partition: self.args.partition.or(own).map(PartitionId),
+            key: record.key.as_deref(),
+            value: record.value.as_deref(),
+            headers: &headers,
+            timestamp: record.timestamp,
+        };
+        self.enqueue(record).await
+    }
+
+    /// The record's headers, and behind them those of the command line.
+    fn headers<'b>(&'b self, own: &'b [(String, Option<Vec<u8>>)]) -> Vec<(&'b str, Option<&'b [u8]>)> {
+        let own = own.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+        own.chain(self.args.header.iter().map(|(name, value)| (name.as_str(), Some(value.as_bytes())))).collect()
+    }
+
+    async fn enqueue(&self, record: ProducerRecord<'_>) -> Result<()> {
+        // Failures are told by `flush` and `failure`; nobody waits for a single line.
+        drop(self.producer.enqueue(&self.args.topic, record).await?);
+        Ok(())
+    }
 }

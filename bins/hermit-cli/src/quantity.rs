@@ -31,6 +31,11 @@ pub(crate) fn age_ms(text: &str) -> Result<Limit, String> {
     parse(text, AGE_UNITS).ok_or_else(|| "write it as `90s`, `12h`, `7d`, or `never`".to_owned())
 }
 
+/// `90s`, `12h`, `7d`, in milliseconds, of which there is an end.
+pub(crate) fn finite_age_ms(text: &str) -> Option<u64> {
+    age_ms(text).ok().map(|limit| limit.0).filter(|limit| *limit != u64::MAX)
+}
+
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<Limit> {
     if text == "never" {
         return Some(Limit(u64::MAX));

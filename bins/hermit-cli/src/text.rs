@@ -1,9 +1,6 @@
-//! Printing answers: aligned columns for people, JSON for programs.
+//! Printing answers: aligned columns for people.
 
 use std::io::{self, Write};
-
-use hermit_client::Record;
-use serde_json::{Value, json};
 
 /// Prints rows with their columns aligned, two blanks apart. Nothing stands behind the last column.
 pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
@@ -24,38 +21,10 @@ pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()
     Ok(())
 }
 
-/// A record as JSON. What is not UTF-8 stands in base64 under another name, so that nothing is lost or mistaken.
-pub(crate) fn record(record: &Record) -> Value {
-    let mut object = json!({
-        "topic": &*record.topic,
-        "partition": record.partition.0,
-        "offset": record.offset.0,
-        "timestamp_ns": record.timestamp,
-        "append_time_ns": record.append_time,
-        "leader_epoch": record.leader_epoch.0,
-    });
-    put(&mut object, "key", record.key.as_deref());
-    put(&mut object, "value", record.value.as_deref());
-    if !record.headers.is_empty() {
-        let headers = record.headers.iter().map(|(name, value)| {
-            let mut header = json!({ "name": name });
-            put(&mut header, "value", value.as_deref());
-            header
-        });
-        object["headers"] = headers.collect();
-    }
-    object
-}
-
-fn put(object: &mut Value, name: &str, bytes: Option<&[u8]>) {
-    use base64::Engine as _;
-    match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
-        None => object[name] = Value::Null,
-        Some((_, Ok(text))) => object[name] = text.into(),
-        Some((bytes, Err(_not_utf8))) => {
-            object[format!("{name}_base64")] = base64::engine::general_purpose::STANDARD.encode(bytes).into();
-        }
-    }
+/// `1 record`, `2 records`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 #[cfg(test)]
@@ -68,14 +37,5 @@ mod tests {
         let mut out = Vec::new();
         table(&mut out, &rows).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a    bb  c\näöü  b\n");
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_kept() {
-        let mut object = json!({});
-        put(&mut object, "key", None);
-        put(&mut object, "value", Some(&[0xFF, 0]));
-        put(&mut object, "empty", Some(b""));
-        assert_eq!(object, json!({ "key": null, "value_base64": "/wA=", "empty": "" }));
     }
 }

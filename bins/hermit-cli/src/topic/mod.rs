@@ -64,7 +64,7 @@ pub(crate) async fn run(client: &Client, command: TopicCommand, output: Output) 
 }
 
 /// Whoever describes or deletes a topic does not want to create it.
-fn or_list(error: Error) -> anyhow::Error {
+pub(crate) fn or_list(error: Error) -> anyhow::Error {
     match error {
         Error::UnknownTopic { topic } => anyhow::anyhow!("there is no topic `{topic}`; see `hermit-cli topic list`"),
         other => other.into(),
@@ -73,11 +73,11 @@ fn or_list(error: Error) -> anyhow::Error {
 
 fn config(args: &CreateArgs) -> TopicConfig {
     TopicConfig {
-        durability: args.durability,
+        durability: args.settings.durability,
         compaction: args.compaction.then_some(true),
-        retention_age_ms: args.retention_age.map(|limit| limit.0),
-        retention_bytes: args.retention_bytes.map(|limit| limit.0),
-        segment_bytes: args.segment_bytes.map(|limit| limit.0),
+        retention_age_ms: args.settings.retention_age.map(|limit| limit.0),
+        retention_bytes: args.settings.retention_bytes.map(|limit| limit.0),
+        segment_bytes: args.settings.segment_bytes.map(|limit| limit.0),
     }
 }
 
@@ -134,7 +134,7 @@ fn description(topic: &TopicMetadata) -> Value {
 }
 
 /// `null` is without limit.
-fn config_json(config: &TopicConfig) -> Value {
+pub(crate) fn config_json(config: &TopicConfig) -> Value {
     let limit = |limit: Option<u64>| limit.filter(|limit| *limit != u64::MAX);
     json!({
         "durability": config.durability.map(durability),
