@@ -108,6 +108,7 @@ fn hint(error: &Error, server: &str) -> Option<String> {
         Error::UnknownTopic { topic } => {
             format!("create it with `hermit-cli topic create {topic}`, or see `hermit-cli topic list`")
         }
+        Error::UnknownGroup { .. } => "see `hermit-cli group list`".to_owned(),
         Error::Corrupt { .. } | Error::BadRecordSet { .. } => "go on behind them with --skip-damaged".to_owned(),
         Error::Diverged { .. } | Error::OutOfRange { .. } => {
             "choose where to go on with --on-lost-position, or begin elsewhere with --from".to_owned()

@@ -1,19 +1,22 @@
-//! The command line of HermitMQ: topics, producing from files and pipes, consuming into them.
+//! The command line of HermitMQ: topics and groups, producing from files and pipes, consuming into them, moving topics.
 //!
 //! Exit status: 0 if all was done, 1 if not, 2 for a command line that cannot be understood, 128 + N if signal N, or a reader
 //! of its output that went away (13), ended it.
 
 mod args;
+mod broker;
 mod consume;
 mod escape;
 mod export;
 mod failure;
 mod format;
+mod group;
 mod import;
 mod json;
 mod json_record;
 mod key;
 mod lines;
+mod log;
 mod place;
 mod produce;
 mod progress;
@@ -57,11 +60,18 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<()> {
+    if let Command::Log(command) = &cli.command {
+        return log::run(command, cli.output);
+    }
     let client = Client::builder().server(&cli.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION"))).connect().await?;
     let done = match cli.command {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
+        // Needs no broker.
+        Command::Log(_) => Ok(()),
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
+        Command::Group(command) => group::run(&client, command, cli.output).await,
+        Command::Broker(command) => broker::run(&client, command, cli.output).await,
         Command::Export(args) => export::run(&client, args, cli.output).await,
         Command::Import(args) => import::run(&client, args, cli.output).await,
     };

@@ -52,6 +52,15 @@ pub(crate) fn show_bytes(limit: u64) -> String {
     show(limit, &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")], "B")
 }
 
+/// A size for people, to a tenth of its unit.
+pub(crate) fn approximate_bytes(bytes: u64) -> String {
+    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(factor, _)| bytes >= *factor) {
+        Some((factor, unit)) => format!("{}.{}{unit}", bytes / factor, bytes % factor * 10 / factor),
+        None => format!("{bytes}B"),
+    }
+}
+
 /// A limit in milliseconds for people.
 pub(crate) fn show_age_ms(limit: u64) -> String {
     show(limit, &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")], "ms")
@@ -82,6 +91,7 @@ mod tests {
         }
         assert_eq!(show_bytes(500 << 20), "500MiB");
         assert_eq!(show_bytes(1000), "1000B");
+        assert_eq!([0, 1023, 1024, 1536, (5 << 40) - 1].map(approximate_bytes), ["0B", "1023B", "1.0KiB", "1.5KiB", "4.9TiB"]);
         assert_eq!(show_age_ms(604_800_000), "7d");
         assert_eq!(show_age_ms(90_000), "90s");
         assert_eq!(show_age_ms(u64::MAX), "never");

@@ -1,6 +1,8 @@
 //! The command line.
 
 mod consume;
+mod group;
+mod log;
 mod produce;
 mod topic;
 mod transfer;
@@ -13,8 +15,10 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
+pub(crate) use group::{GroupCommand, SeekArgs};
+pub(crate) use log::{LogCommand, LogImportArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
-pub(crate) use topic::{CreateArgs, TopicCommand};
+pub(crate) use topic::{AddPartitionsArgs, AlterArgs, CreateArgs, Settings, TopicCommand, TrimArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs};
 
 /// Produces to, consumes from and looks after the topics of a HermitMQ broker.
@@ -36,6 +40,8 @@ Examples:
   hermit-cli topic create orders --partitions 4
   echo 'hello' | hermit-cli produce orders
   hermit-cli consume orders --until end
+  hermit-cli consume orders --group billing        several of these share the partitions
+  hermit-cli group describe billing                who reads what, and how far behind
   hermit-cli --server a:9092 export orders - | hermit-cli --server b:9092 import orders -
 
 `hermit-cli COMMAND --help` says more about each. The exit status is 0 if all was done, 1 if not, 2 for a command line that
@@ -73,6 +79,9 @@ pub(crate) enum Command {
     /// Creates, lists, describes, alters, trims and deletes topics.
     #[command(subcommand)]
     Topic(TopicCommand),
+    /// Lists, describes, moves and deletes consumer groups.
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Sends records from files or standard input: lines, JSON, or whole files.
     Produce(ProduceArgs),
     /// Prints records, and follows what comes.
@@ -81,6 +90,19 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Sends what `export` wrote to a topic.
     Import(ImportArgs),
+    /// Looks after data directories, without a broker.
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Tells about the broker.
+    #[command(subcommand)]
+    Broker(BrokerCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrokerCommand {
+    /// Tells the broker's version, load and settings.
+    #[command(after_help = "Example:\n  hermit-cli broker describe --output json")]
+    Describe,
 }
 
 fn address(text: &str) -> Result<String, String> {

@@ -20,7 +20,7 @@ pub(crate) struct ProduceArgs {
     #[arg(long, conflicts_with_all = ["delimiter", "whole", "key", "key_separator", "key_column", "timestamp"])]
     pub(crate) json: bool,
     /// Where a record ends, in place of a line break: bytes, with \n, \t, \r, \0, \\ and \xHH.
-    #[arg(long, value_name = "BYTES", value_parser = Bytes::some)]
+    #[arg(long, value_name = "BYTES", value_parser = Bytes::some, allow_hyphen_values = true)]
     pub(crate) delimiter: Option<Bytes>,
     /// Each file is one record.
     #[arg(long, conflicts_with_all = ["delimiter", "key_separator", "key_column"])]
@@ -30,7 +30,7 @@ pub(crate) struct ProduceArgs {
     pub(crate) key: Option<Bytes>,
     /// The key is what stands before the first S in the line, the value what stands behind. A line without S has no key. Escapes as for
     /// --delimiter.
-    #[arg(long, value_name = "S", value_parser = Bytes::some, conflicts_with = "key_column")]
+    #[arg(long, value_name = "S", value_parser = Bytes::some, allow_hyphen_values = true, conflicts_with = "key_column")]
     pub(crate) key_separator: Option<Bytes>,
     /// The key is the N-th field of the line, which is CSV; the value is the whole line.
     #[arg(long, value_name = "N", value_parser = column)]

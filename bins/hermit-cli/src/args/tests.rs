@@ -36,6 +36,13 @@ fn nonsense_is_a_usage_error() {
         &["produce", "t", "--timestamp", "soon"],
         &["topic", "create", "t", "--partitions", "0"],
         &["topic", "create", "t", "--retention-age", "7 moons"],
+        &["topic", "alter", "t"],
+        &["topic", "alter", "t", "--compaction", "maybe"],
+        &["topic", "trim", "t"],
+        &["topic", "add-partitions", "t"],
+        &["group", "seek", "g", "--to", "earliest"],
+        &["group", "seek", "g", "--topic", "t"],
+        &["group", "seek", "g", "--topic", "t", "--to", "nowhere"],
         &["--server", "localhost", "topic", "list"],
     ];
     for arguments in bad {
@@ -47,7 +54,11 @@ fn nonsense_is_a_usage_error() {
 
 #[test]
 fn negative_numbers_are_places() {
-    for arguments in [&["consume", "t", "--from", "-1"][..]] {
+    for arguments in [
+        &["consume", "t", "--from", "-1"][..],
+        &["group", "seek", "g", "--topic", "t", "--to", "-1"],
+        &["topic", "trim", "t", "--before", "-1"],
+    ] {
         Cli::read([&["hermit-cli"], arguments].concat()).unwrap();
     }
 }

@@ -10,6 +10,14 @@ pub(super) fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it is `on` or `off`".to_owned()),
+    }
+}
+
 pub(super) fn codec(text: &str) -> Result<Codec, String> {
     match text {
         "none" => Ok(Codec::None),
