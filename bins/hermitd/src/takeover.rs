@@ -12,20 +12,22 @@ const TELL_BYTES: u64 = 1 << 30;
 /// Imports what an older HermitMQ has left in the data directory, if that is what it holds.
 pub(crate) fn take_over(config: &BrokerConfig, import: ImportName) -> anyhow::Result<()> {
     let dir = &config.data_dir;
-    match import::look(dir)? {
+    let old_dir = match import::look(dir)? {
         Found::Nothing | Found::Current => return Ok(()),
-        Found::Older | Found::Unfinished => {}
-    }
+        Found::Older => dir.clone(),
+        // Of another directory, where the command line began it.
+        Found::Unfinished { from } => from,
+    };
     if import == ImportName::Never {
         bail!(
             "{} holds the data of an older HermitMQ, and `import` is `never`: set it to `auto`, run `hermit-cli log import {}`, or choose another data directory",
             dir.display(),
-            dir.display()
+            old_dir.display()
         );
     }
-    tracing::warn!(dir = %dir.display(), "this is the data directory of an older HermitMQ: it is taken over, which copies all of it once");
+    tracing::warn!(old_dir = %old_dir.display(), data_dir = %dir.display(), "the data of an older HermitMQ are taken over, which copies all of them once");
     let mut told_bytes = 0;
-    let imported = import::run(dir, config, |progress| {
+    let imported = import::run(&old_dir, config, |progress| {
         if progress.done_bytes >= told_bytes + TELL_BYTES {
             told_bytes = progress.done_bytes;
             let import::Progress { topic, partition, done_bytes, total_bytes } = *progress;

@@ -1,5 +1,5 @@
 //! The data and the settings of an older HermitMQ: taken over once, served byte for byte, and left as they were.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

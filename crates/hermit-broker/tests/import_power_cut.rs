@@ -12,6 +12,8 @@ use hermit_log::{Clock, Flusher, LogEnv, ManualClock};
 use hermit_proto::{FrameLimits, FrameView, GroupName, Header, Offset};
 
 const DIR: &str = "/data";
+/// Where old data are that are imported into another directory.
+const OTHER: &str = "/other";
 
 fn frame(offset: u64, key: &[u8], payload: &[u8], record_count: u32) -> Vec<u8> {
     let size = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();
@@ -24,8 +26,8 @@ fn position(at: u64, key: &str, offset: u64) -> Vec<u8> {
 }
 
 /// The old files: a topic of two partitions, one of them damaged in the middle and torn at its end, and committed positions.
-fn old_files() -> Vec<(String, Vec<u8>)> {
-    let wal = |dir: &str, base: u64| format!("{DIR}/{dir}/{base:020}.wal");
+fn old_files(in_dir: &str) -> Vec<(String, Vec<u8>)> {
+    let wal = |dir: &str, base: u64| format!("{in_dir}/{dir}/{base:020}.wal");
     vec![
         (wal("orders_0", 5), [frame(5, b"k", b"five", 1), frame(6, b"", b"six", 2), frame(8, b"", &[8; 40_000], 1)].concat()),
         (wal("orders_0", 9), frame(9, b"", b"nine", 1)),
@@ -45,9 +47,9 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(old_dir: &str) -> Self {
         let world = Self::on(SimDisk::new(3));
-        for (path, bytes) in old_files() {
+        for (path, bytes) in old_files(old_dir) {
             let path = Path::new(&path);
             world.disk.create_dir_all(path.parent().unwrap()).unwrap();
             let file = world.disk.open(path, Open::CreateNew).unwrap();
@@ -78,14 +80,15 @@ impl World {
         config
     }
 
-    fn import(&self, start: u64) -> Result<Plan, ImportError> {
-        import::run_in(Path::new(DIR), &self.config(start), &self.env(), |_| ())
+    fn import(&self, old_dir: &str, start: u64) -> Result<Plan, ImportError> {
+        import::run_in(Path::new(old_dir), &self.config(start), &self.env(), |_| ())
     }
 
     /// As hermitd starts.
     fn start(&self, start: u64) -> Broker {
         match import::look_on(&self.disk, Path::new(DIR)).unwrap() {
-            Found::Older | Found::Unfinished => drop(self.import(start).unwrap()),
+            Found::Older => drop(self.import(DIR, start).unwrap()),
+            Found::Unfinished { from } => drop(self.import(from.to_str().unwrap(), start).unwrap()),
             Found::Nothing => panic!("the old data are gone"),
             Found::Current => {}
         }
@@ -144,14 +147,16 @@ fn check(world: &World, broker: &Broker) {
     assert_eq!(positions, [(orders.meta.id, 0, Offset(8)), (orders.meta.id, 1, Offset(5))]);
     let used = world.disk.list(&Path::new(DIR).join("partitions")).unwrap().len();
     assert_eq!(used, 4, "what an earlier import had made is gone");
-    for (path, bytes) in old_files() {
-        assert!(world.disk.bytes(Path::new(&path)) == Some(bytes), "{path} changed");
+    for old_dir in [DIR, OTHER].into_iter().filter(|dir| world.disk.exists(&Path::new(dir).join("orders_0")).unwrap()) {
+        for (path, bytes) in old_files(old_dir) {
+            assert!(world.disk.bytes(Path::new(&path)) == Some(bytes), "{path} changed");
+        }
     }
 }
 
 #[test]
 fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
-    let world = World::new();
+    let world = World::new(DIR);
     world.disk.keep_images();
     check(&world, &world.start(1));
     let images = world.disk.take_images();
@@ -163,7 +168,7 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
         let again = World::on(image.disk.fork());
         again.disk.cut_after(mutations % 40);
         if import::look_on(&again.disk, Path::new(DIR)).is_ok_and(|found| found != Found::Current) {
-            let _cut = again.import(2);
+            let _cut = again.import(DIR, 2);
         }
         again.disk.crash(mutations ^ 5);
         for world in [image, again] {
@@ -180,9 +185,9 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
 #[test]
 fn an_import_that_fails_leaves_nothing_that_a_broker_would_serve() {
     for (op, after) in [(Op::Write, 3), (Op::Sync, 2), (Op::Sync, 9), (Op::SyncDir, 6), (Op::Rename, 1), (Op::Create, 4)] {
-        let world = World::new();
+        let world = World::new(DIR);
         world.disk.fail(Fault::error(op, rustix::io::Errno::IO).after(after));
-        let failed = world.import(1).unwrap_err();
+        let failed = world.import(DIR, 1).unwrap_err();
         world.disk.heal();
         let refused = Broker::open_with(world.config(2), world.env()).unwrap_err();
         assert!(matches!(refused, hermit_broker::BrokerError::NotImported { .. }), "{op:?} {after}: {failed}: {refused}");
@@ -191,11 +196,26 @@ fn an_import_that_fails_leaves_nothing_that_a_broker_would_serve() {
 }
 
 #[test]
+fn an_import_from_another_directory_that_failed_is_not_taken_for_an_empty_data_directory() {
+    let world = World::new(OTHER);
+    world.disk.fail(Fault::error(Op::Sync, rustix::io::Errno::IO).after(8));
+    world.import(OTHER, 1).unwrap_err();
+    world.disk.heal();
+    let found = import::look_on(&world.disk, Path::new(DIR)).unwrap();
+    assert_eq!(found, Found::Unfinished { from: OTHER.into() });
+    let refused = Broker::open_with(world.config(2), world.env()).unwrap_err();
+    assert!(matches!(refused, hermit_broker::BrokerError::NotImported { begun: true, .. }), "{refused}");
+    let refused = world.import("/elsewhere", 3).unwrap_err();
+    assert!(matches!(refused, ImportError::OtherBegun { .. }), "{refused}");
+    check(&world, &world.start(4));
+}
+
+#[test]
 fn a_disk_that_fills_up_all_the_same_takes_the_import_back() {
-    let world = World::new();
+    let world = World::new(DIR);
     let plan = import::plan_on(&world.disk, Path::new(DIR), &world.config(1)).unwrap();
     world.disk.set_capacity(Some(world.disk.used_bytes() + plan.need_bytes / 2));
-    let refused = world.import(1).unwrap_err();
+    let refused = world.import(DIR, 1).unwrap_err();
     assert!(matches!(refused, ImportError::NoSpace { .. }), "{refused}");
     world.disk.set_capacity(Some(world.disk.used_bytes() + plan.need_bytes + plan.margin_bytes));
     check(&world, &world.start(2));

@@ -55,6 +55,14 @@ pub enum ImportError {
         /// The partition.
         partition: PartitionId,
     },
+    /// An import from elsewhere was begun there.
+    #[error("an import from {} into {} did not come to its end: do that again, or remove {}", from.display(), path.display(), path.display())]
+    OtherBegun {
+        /// The data directory.
+        path: PathBuf,
+        /// Where the other import takes its data from.
+        from: PathBuf,
+    },
     /// What an interrupted import has left cannot be told.
     #[error("{} is damaged: remove it and, where {} holds nothing else, the directory `partitions`; then start again", path.display(), path.parent().unwrap_or(path).display())]
     Marker {

@@ -10,7 +10,7 @@
 //! keys and payloads are those of the old log; append times are those of the import, so that retention counts from then. The older format has no
 //! checksums: those of the new frames are made here, and the frames say so.
 //!
-//! **Power cuts.** The file `importing` names, before anything else is written, the topics that the import makes. They count only
+//! **Power cuts.** The file `importing` names, before anything else is written, the topics that the import makes, and where it reads. They count only
 //! once the manifest is there, which is written in one step, after everything was flushed. A start that finds `importing` without a manifest removes those
 //! topics and begins anew; one that finds both removes the file. So an import is seen whole or not at all, and never done twice.
 
@@ -28,7 +28,7 @@ mod testing;
 mod walk;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hermit_log::LogEnv;
 use hermit_log::disk::{Disk, RealDisk};
@@ -44,7 +44,7 @@ pub use plan::{PartitionPlan, Plan, TopicPlan};
 pub use segment::Broken;
 
 /// What a data directory is, as far as an import is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// Nothing, or nothing that HermitMQ has made.
     Nothing,
@@ -53,7 +53,10 @@ pub enum Found {
     /// The data of an older HermitMQ.
     Older,
     /// An import that did not come to its end; [`run`] removes what it has made and begins anew.
-    Unfinished,
+    Unfinished {
+        /// The old data directory that it reads.
+        from: PathBuf,
+    },
 }
 
 /// How far an import is.
@@ -89,8 +92,8 @@ pub fn look_on(disk: &dyn Disk, data_dir: &Path) -> Result<Found, ImportError> {
     if has(layout::MANIFEST)? || has(layout::CLEAN)? {
         return Ok(Found::Current);
     }
-    if has(layout::IMPORTING)? {
-        return Ok(Found::Unfinished);
+    if let Some(begun) = marker::read(disk, data_dir)? {
+        return Ok(Found::Unfinished { from: begun.from(data_dir) });
     }
     let has_partitions = match disk.list(&layout::partitions_dir(data_dir)) {
         Ok(entries) => !entries.is_empty(),
@@ -128,7 +131,8 @@ pub fn plan_on(disk: &dyn Disk, old_dir: &Path, config: &BrokerConfig) -> Result
 /// The old files are left as they are.
 ///
 /// # Errors
-/// [`ImportError`] says what to do. Nothing is left behind then, or, where even that cannot be removed, nothing that counts.
+/// [`ImportError`] says what to do. What was written is removed then; where it had begun to write, [`Found::Unfinished`] is what is left, so that nobody starts
+/// an empty broker there.
 pub fn run(old_dir: &Path, config: &BrokerConfig, mut tell: impl FnMut(&Progress<'_>)) -> Result<Plan, ImportError> {
     config.check()?;
     let env = crate::env::real(config)?;

@@ -95,7 +95,7 @@ impl Visitor for Positions {
 /// Every way to read `group:topic:partition` that names a partition that is there.
 fn candidates<'a>(key: &'a [u8], ends: &Ends) -> Vec<(&'a [u8], TopicName, PartitionId, Offset)> {
     let colons = |bytes: &'a [u8]| bytes.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
-    let Some(last) = colons(key).last() else { return Vec::new() };
+    let Some(last) = colons(key).next_back() else { return Vec::new() };
     let (names, number) = (key.get(..last).unwrap_or_default(), key.get(last + 1..).unwrap_or_default());
     let number = std::str::from_utf8(number).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let Some(number) = number.and_then(|digits| digits.parse::<u32>().ok()) else { return Vec::new() };

@@ -8,9 +8,10 @@ use hermit_log::disk::{DirLock, Disk};
 use hermit_proto::{PartitionId, TopicId, TopicName};
 
 use super::copy::{self, Copy};
+use super::marker::{self, Marker};
 use super::plan::{self, Plan, Planned, TopicPlan};
 use super::walk::{Which, walk};
-use super::{ImportError, Progress, marker};
+use super::{ImportError, Progress};
 use crate::broker::offsets_settings;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
@@ -30,20 +31,20 @@ pub(super) fn run(
 ) -> Result<Plan, ImportError> {
     let disk = &*env.disk;
     let _lock = take(disk, &config.data_dir)?;
-    check_vacant(env, config)?;
+    check_vacant(env, config, old_dir)?;
     let planned = plan::make(disk, old_dir, config)?;
     planned.plan.check()?;
     let ids = Ids::new(config.id_seed.map(|seed| !seed));
     let import = Import { config, env, ids, planned: &planned };
     let topics = import.metas()?;
-    let ids: Vec<TopicId> = topics.iter().map(|meta| meta.id).collect();
-    marker::write(disk, &config.data_dir, &ids)?;
+    let begun = Marker::new(old_dir, &config.data_dir, topics.iter().map(|meta| meta.id).collect());
+    marker::write(disk, &config.data_dir, &begun)?;
     match import.fill(&topics, tell) {
         Ok(()) => Ok(planned.plan),
         Err(error) => {
             // Where this fails too, the next start does it.
             if !has_manifest(disk, &config.data_dir)?
-                && let Err(left) = marker::take_back(disk, &config.data_dir, &ids)
+                && let Err(left) = marker::take_back(disk, &config.data_dir, &begun)
             {
                 tracing::warn!(error = %left, "what the failed import has written cannot be removed now");
             }
@@ -63,15 +64,18 @@ fn has_manifest(disk: &dyn Disk, data_dir: &Path) -> Result<bool, ImportError> {
 }
 
 /// No broker has ever been there. What an interrupted import has left is removed.
-fn check_vacant(env: &LogEnv, config: &BrokerConfig) -> Result<(), ImportError> {
+fn check_vacant(env: &LogEnv, config: &BrokerConfig, old_dir: &Path) -> Result<(), ImportError> {
     let (disk, data_dir) = (&*env.disk, config.data_dir.as_path());
     let occupied = || ImportError::Occupied { path: data_dir.to_owned() };
     if has_manifest(disk, data_dir)? {
         return Err(occupied());
     }
-    if let Some(ids) = marker::read(disk, data_dir)? {
+    if let Some(begun) = marker::read(disk, data_dir)? {
+        if !begun.is_from(old_dir, data_dir) {
+            return Err(ImportError::OtherBegun { path: data_dir.to_owned(), from: begun.from(data_dir) });
+        }
         tracing::warn!(dir = %data_dir.display(), "an earlier import did not come to its end; it begins anew");
-        marker::take_back(disk, data_dir, &ids)?;
+        marker::take_back(disk, data_dir, &begun)?;
     }
     let clean = data_dir.join(layout::CLEAN);
     let stopped = disk.exists(&clean).map_err(|error| ImportError::io("look for", clean, error))?;

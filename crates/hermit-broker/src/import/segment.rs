@@ -169,6 +169,8 @@ mod tests {
     use hermit_log::disk::sim::SimDisk;
     use hermit_log::disk::{Disk, Open};
 
+    use proptest::prelude::*;
+
     use super::super::testing::frame;
     use super::*;
 
@@ -230,6 +232,29 @@ mod tests {
         let other = Broken::Offset { expected: Offset(1), found: Offset(7) };
         assert_eq!(read(&[good, frame(7, b"", b"", 1)].concat(), 0, limits()).1, Next::Broken(other));
         assert_eq!(read(&frame(u64::MAX - 1, b"", b"", 2), u64::MAX - 1, limits()).1, Next::Broken(Broken::Overflow));
+    }
+
+    proptest! {
+        /// Whatever the bytes are: the reading ends, offsets follow each other, and no frame reaches beyond the file.
+        #[test]
+        fn any_bytes_are_read_to_an_end(start in any::<bool>(), noise in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..120, byte in any::<u8>()) {
+            let mut bytes = if start { [frame(3, b"k", b"value", 1), frame(4, b"", b"x", 2), frame(6, b"", b"", 0)].concat() } else { Vec::new() };
+            bytes.extend_from_slice(&noise);
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            let file = file(&bytes);
+            let mut reader = SegmentReader::new(&*file, bytes.len() as u64, Offset(3), limits());
+            let mut next = Offset(3);
+            while let Next::Frame(header) = reader.advance().unwrap() {
+                prop_assert_eq!(Offset(header.offset), next);
+                next = reader.next_offset();
+                prop_assert!(next.0 > header.offset && reader.position() <= bytes.len() as u64);
+                let mut body = Vec::new();
+                reader.read_body(&mut body).unwrap();
+                prop_assert_eq!(body.len() as u64, header.body_bytes());
+            }
+        }
     }
 
     #[test]
