@@ -1,53 +1,30 @@
-//! Reads records for a group and commits them, from a broker that lives in this process.
+//! Reads all records that a topic has now, without a group: where to begin is said by hand.
 //!
-//! `cargo run -p hermit-client --example consume`
+//! `cargo run -p hermit-client --example consume [HOST:PORT]`; otherwise `HERMIT_SERVER`, otherwise 127.0.0.1:9092.
+//! Run the example `produce` before.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::error::Error;
-
-use hermit_broker::{Broker, BrokerConfig};
-use hermit_client::{Client, Otherwise, ProducerRecord, Start};
-use tokio::net::TcpListener;
+use hermit_client::{Client, Start};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let dir = tempfile::tempdir()?;
-    let broker = Broker::open(BrokerConfig::new(dir.path()))?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let served = broker.clone();
-    let serving = tokio::spawn(async move { served.serve(listener).await });
+async fn main() -> hermit_client::Result<()> {
+    let server = std::env::args().nth(1).or_else(|| std::env::var("HERMIT_SERVER").ok());
+    run(server.as_deref().unwrap_or("127.0.0.1:9092")).await
+}
 
-    let client = Client::connect(&address).await?;
-    let producer = client.producer().build()?;
-    for number in 0..5 {
-        producer.send("events", ProducerRecord::new(&format!("event {number}")).key("example")).await?;
-    }
-
-    // The first reader takes three, and gets done with two.
-    let start = Start::Committed { or: Otherwise::Earliest };
-    let mut first = client.consumer().group("readers").build()?;
-    first.assign_topic("events", start).await?;
-    for done in [true, true, false] {
-        if let Some(record) = first.recv().await?
-            && done
-        {
-            first.commit_through(&record).await?;
+pub(crate) async fn run(server: &str) -> hermit_client::Result<()> {
+    let client = Client::connect(server).await?;
+    let mut consumer = client.consumer().build()?;
+    consumer.assign_topic("flights", Start::Earliest).await?;
+    consumer.stop_at_present_end().await?;
+    let mut count = 0;
+    while let Some(record) = consumer.recv().await? {
+        let value = String::from_utf8_lossy(record.value.as_deref().unwrap_or_default());
+        if count < 10 {
+            println!("partition {}, offset {}: {value}", record.partition, record.offset);
         }
+        count += 1;
     }
-    drop(first);
-
-    // Whoever comes next goes on behind what was processed.
-    let mut next = client.consumer().group("readers").build()?;
-    next.assign_topic("events", start).await?;
-    next.stop_at_present_end().await?;
-    while let Some(record) = next.recv().await? {
-        println!("offset {}: {}", record.offset, String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()));
-        next.commit_through(&record).await?;
-    }
-
-    drop((next, producer, client));
-    broker.shutdown().await?;
-    serving.await?;
+    println!("{count} records");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! How a client reaches its broker.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +21,17 @@ pub(crate) struct ClientConfig {
 }
 
 /// What the hello says for authentication. Reserved: the broker of this release asks for none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Auth {
     pub(crate) mechanism: String,
     pub(crate) initial: Vec<u8>,
+}
+
+impl fmt::Debug for Auth {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth").field("mechanism", &self.mechanism).finish_non_exhaustive()
+    }
 }
 
 impl Default for ClientConfig {
@@ -81,6 +89,14 @@ mod tests {
         for bad in [&[][..], &["localhost"], &["localhost:"], &[":9092"], &["a:70000"], &["ok:1", "bad"]] {
             assert!(matches!(with(bad).check(), Err(Error::Config { setting: "servers", .. })), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn what_is_printed_of_a_client_holds_no_secret() {
+        let auth = Auth { mechanism: "plain".into(), initial: b"hunter2".to_vec() };
+        let printed = format!("{:?} {:?}", ClientConfig { auth: auth.clone(), ..Default::default() }, auth);
+        assert!(printed.contains("plain"), "{printed}");
+        assert!(!printed.contains("hunter2") && !printed.contains("104, 117, 110"), "{printed}");
     }
 
     #[test]

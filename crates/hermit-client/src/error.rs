@@ -102,6 +102,15 @@ pub enum Error {
         /// For what.
         awaited: &'static str,
     },
+    /// The blocking client was called from within an async runtime.
+    #[error("the blocking client was called from within an async runtime, which it would hold up: use the async one there")]
+    WithinRuntime,
+    /// The blocking client's runtime could not be started.
+    #[error("cannot start the client's thread: {source}")]
+    Runtime {
+        /// Why not.
+        source: Arc<io::Error>,
+    },
     /// A name breaks the rule for names.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -338,6 +347,8 @@ impl Error {
             | Self::GroupActive { .. }
             | Self::ProducerFenced { .. }
             | Self::WouldWait { .. }
+            | Self::WithinRuntime
+            | Self::Runtime { .. }
             | Self::NoGroup
             | Self::Closed { .. } => Fault::Caller,
         }

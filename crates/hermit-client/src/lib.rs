@@ -2,6 +2,7 @@
 
 mod admin;
 mod backoff;
+pub mod blocking;
 mod client;
 mod clock;
 mod config;

@@ -1,13 +1,15 @@
 //! What a producer makes of brokers that fail, forget and fall silent: a fake one says what it is told to.
+#![expect(clippy::unwrap_used, reason = "the helpers below are a test's too")]
 
 mod support;
 
 use std::time::Duration;
 
-use hermit_client::{Acks, Error, Offset, ProducerRecord, Status, WireError};
+use hermit_client::{Acks, Error, Offset, Producer, ProducerRecord, Status, WireError};
 use hermit_proto::Header;
-use support::fake::{connected, prompt, response_header, send};
-use support::within;
+use support::fake::{Peer, connected, prompt, response_header, send};
+use support::{PATIENCE, within};
+use tokio::time::Instant;
 
 #[tokio::test]
 async fn a_batch_whose_answer_is_lost_comes_again_byte_for_byte_and_before_anything_new() {
@@ -154,4 +156,83 @@ async fn what_asks_for_no_answer_is_done_when_it_is_written_and_not_repeated() {
     let (delivery, two) = send(&producer, &mut peer, "2").await;
     assert_ne!(two.frames, one.frames);
     within(delivery).await.unwrap();
+}
+
+/// Sends a record with a key, and answers it; gives the partition that it came to.
+async fn where_it_goes(producer: &Producer, peer: &mut Peer, key: &str) -> u32 {
+    let (delivery, produced) = within(async {
+        let record = ProducerRecord::new("v").key(key);
+        tokio::join!(producer.enqueue("t", record), peer.expect_produce())
+    })
+    .await;
+    peer.stored(&produced, 0).await;
+    within(delivery.unwrap()).await.unwrap();
+    produced.partition.0
+}
+
+/// "21" belongs to partition 4 of 8, and "abc" to 3.
+#[tokio::test]
+async fn partitions_that_are_added_are_used_within_the_metadata_age() {
+    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    let age = Duration::from_millis(100);
+    let producer = client.producer().linger(Duration::ZERO).metadata_max_age(age).build().unwrap();
+    assert_eq!(where_it_goes(&producer, &mut peer, "21").await, 0);
+    peer.partitions = 8;
+    let deadline = Instant::now() + PATIENCE;
+    while where_it_goes(&producer, &mut peer, "21").await != 4 {
+        assert!(Instant::now() < deadline, "it keeps to the old partitions");
+    }
+    assert_eq!(where_it_goes(&producer, &mut peer, "abc").await, 3);
+}
+
+#[tokio::test]
+async fn partitions_are_asked_for_again_after_a_new_connection_and_for_one_that_is_not_known() {
+    let (fake, client, mut peer) = connected(|builder| builder).await;
+    let producer = client.producer().linger(Duration::ZERO).metadata_max_age(Duration::from_secs(3600)).build().unwrap();
+    assert_eq!(where_it_goes(&producer, &mut peer, "21").await, 0);
+    peer.partitions = 3;
+    let (delivery, produced) = within(async {
+        let record = ProducerRecord::new("v").partition(2);
+        tokio::join!(producer.enqueue("t", record), peer.expect_produce())
+    })
+    .await;
+    peer.stored(&produced, 0).await;
+    assert_eq!(within(delivery.unwrap()).await.unwrap().partition.0, 2);
+    let wrong = [ProducerRecord::new("v").partition(3)];
+    let (beyond, _) = tokio::join!(
+        within(producer.enqueue_batch("t", &wrong)),
+        tokio::time::timeout(Duration::from_millis(50), peer.expect_produce())
+    );
+    assert!(matches!(beyond, Err(Error::UnknownPartition { count: 3, .. })));
+    drop(peer);
+    let mut peer = fake.accept().await;
+    peer.partitions = 8;
+    let deadline = Instant::now() + PATIENCE;
+    while where_it_goes(&producer, &mut peer, "21").await != 4 {
+        assert!(Instant::now() < deadline, "it keeps to the old partitions");
+    }
+}
+
+#[tokio::test]
+async fn a_producer_that_the_broker_fences_tells_what_it_knows_of_each_record() {
+    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    peer.partitions = 2;
+    let producer = prompt(&client);
+    let mut sent = Vec::new();
+    for partition in [0u32, 0, 1] {
+        let record = ProducerRecord::new("v").partition(partition);
+        let (delivery, produced) = within(async { tokio::join!(producer.enqueue("t", record), peer.expect_produce()) }).await;
+        sent.push((delivery.unwrap(), produced));
+    }
+    let [(first, one), (second, two), (third, three)] = <[_; 3]>::try_from(sent).ok().unwrap();
+    peer.refuse(one.correlation, WireError::new(Status::FencedProducer, "newer")).await;
+    assert!(matches!(within(first).await, Err(Error::ProducerFenced { .. })));
+    assert!(matches!(producer.enqueue("t", ProducerRecord::new("v")).await, Err(Error::ProducerFenced { .. })));
+    // What was in flight is answered; what is not is unknown.
+    peer.stored(&three, 9).await;
+    assert_eq!(within(third).await.unwrap().offset, Some(Offset(9)));
+    drop((peer, two));
+    let error = within(second).await.unwrap_err();
+    assert!(matches!(&error, Error::OutcomeUnknown { source } if matches!(**source, Error::ProducerFenced { .. })), "{error}");
+    assert!(matches!(within(producer.flush()).await, Err(Error::ProducerFenced { .. })));
 }

@@ -80,7 +80,7 @@ impl Producer {
     /// # async fn example(producer: hermit_client::Producer, lines: Vec<String>) -> hermit_client::Result<()> {
     /// use hermit_client::ProducerRecord;
     ///
-    /// let records: Vec<_> = lines.iter().map(|line| ProducerRecord::new(line)).collect();
+    /// let records: Vec<_> = lines.iter().map(ProducerRecord::new).collect();
     /// let delivery = producer.enqueue_batch("lines", &records).await?;
     /// for part in delivery.outcomes().await {
     ///     match part.result {

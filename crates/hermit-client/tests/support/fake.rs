@@ -31,11 +31,14 @@ pub struct Fake {
 pub struct Peer {
     stream: TcpStream,
     deframer: Deframer,
+    /// How many partitions each topic has.
+    pub partitions: u32,
 }
 
 /// A produce request.
 pub struct Produced {
     pub correlation: CorrelationId,
+    pub partition: PartitionId,
     pub first_sequence: Option<i32>,
     pub producer_id: Option<i64>,
     pub record_count: u32,
@@ -61,7 +64,7 @@ impl Fake {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let limits = UnitLimits { max_key_bytes: 1024, max_body_bytes: 64 << 20 };
-        Peer { stream, deframer: Deframer::new(&[magic::REQUEST], limits) }
+        Peer { stream, deframer: Deframer::new(&[magic::REQUEST], limits), partitions: 1 }
     }
 
     /// The next connection, with its hello answered.
@@ -137,7 +140,7 @@ impl Peer {
                 Operation::Metadata => {
                     let request = MetadataRequest::decode(unit.key(), unit.payload()).unwrap();
                     let hermit_proto::session::TopicSelection::Names(names) = request.topics else { panic!("by name only") };
-                    let topics = names.iter().map(|name| topic(name, 1, name.starts_with("compacted"))).collect();
+                    let topics = names.iter().map(|name| topic(name, self.partitions, name.starts_with("compacted"))).collect();
                     self.respond(unit.correlation(), &MetadataResponse { topics, missing: Vec::new() }).await;
                 }
                 Operation::InitProducerId => {
@@ -154,7 +157,7 @@ impl Peer {
 
     pub async fn expect_produce(&mut self) -> Produced {
         let unit = self.expect(Operation::Produce).await;
-        ProduceTarget::decode(unit.key()).unwrap();
+        let target = ProduceTarget::decode(unit.key()).unwrap();
         let correlation = unit.correlation();
         let frames = unit.payload().to_vec();
         let (view, _) = FrameView::split(&frames, &FrameLimits::default()).unwrap();
@@ -162,6 +165,7 @@ impl Peer {
         let producer = view.prefix.producer();
         Produced {
             correlation,
+            partition: target.partition,
             first_sequence: producer.map(|producer| producer.first_sequence.0),
             producer_id: producer.map(|producer| producer.id.0),
             record_count: view.prefix.header.record_count,

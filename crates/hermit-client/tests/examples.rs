@@ -1,0 +1,34 @@
+//! The examples run, at a real broker.
+
+mod support;
+
+#[path = "../examples/admin.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+mod admin;
+#[path = "../examples/blocking.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+mod blocking;
+#[path = "../examples/consume.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+mod consume;
+#[path = "../examples/produce.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+mod produce;
+
+use support::{TestBroker, within};
+
+#[tokio::test]
+async fn produce_and_consume() {
+    let broker = TestBroker::start().await;
+    let address = broker.address.to_string();
+    within(produce::run(&address)).await.unwrap();
+    within(consume::run(&address)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn block() {
+    let broker = TestBroker::start().await;
+    let address = broker.address.to_string();
+    let running = std::thread::spawn(move || blocking::run(&address));
+    within(tokio::task::spawn_blocking(move || running.join())).await.unwrap().unwrap().unwrap();
+}
