@@ -105,6 +105,11 @@ impl Fenced {
         Ok(fenced)
     }
 
+    /// Whether the file is sound, or there is none.
+    pub(crate) fn is_whole(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        Ok(KIND.read(disk, &dir.join(names::FENCED))?.is_none_or(|body| body.is_some()))
+    }
+
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let body = self.0.iter().flat_map(|range| {
             [range.segment.0, range.position, range.next_position, range.from.0, range.next.0].map(u64::to_be_bytes).concat()

@@ -12,6 +12,7 @@
 //! | what happens at start | `recovery.rs` |
 //! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
 //! | idempotent producers | `producers.rs` |
+//! | looking at a directory offline, and repairing it | [`inspect`], [`repair`] |
 //! | file access, and the simulated disk | [`disk`] |
 //! | the names of files | `names.rs` |
 //!
@@ -30,11 +31,13 @@ mod fenced;
 mod files;
 mod flusher;
 mod index;
+pub mod inspect;
 mod log;
 mod maps;
 mod names;
 mod producers;
 mod recovery;
+pub mod repair;
 mod scan;
 mod segment;
 mod start;

@@ -55,6 +55,17 @@ pub(crate) fn cut_name(base: Offset, position: u64, attempt: u32) -> String {
     format!("{:0width$}-{position}{again}.cut", base.0, width = DIGITS)
 }
 
+/// What a repair calls the file that it has taken the place of; `attempt` counts from 1.
+pub(crate) fn replaced_name(name: &str, attempt: u32) -> String {
+    let again = if attempt > 1 { format!("-{attempt}") } else { String::new() };
+    format!("{name}{again}.replaced")
+}
+
+/// Whether a file keeps what was cut or replaced, for the operator.
+pub(crate) fn is_kept(name: &str) -> bool {
+    [".cut", ".replaced"].iter().any(|end| name.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

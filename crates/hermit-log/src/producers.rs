@@ -224,13 +224,22 @@ impl ProducerTable {
         Ok(())
     }
 
+    /// One snapshot; `None` where it is damaged.
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, end: Offset) -> io::Result<Option<Self>> {
+        Ok(KIND.read(disk, &dir.join(FileName::Producers(end).build()))?.flatten().as_deref().and_then(Self::decode))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.producers.len()
+    }
+
     /// The newest whole snapshot, and up to where it holds.
     pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> io::Result<Option<(Self, Offset)>> {
         for end in snapshots(disk, dir)?.into_iter().rev() {
-            let path = dir.join(FileName::Producers(end).build());
-            match KIND.read(disk, &path)?.flatten().as_deref().and_then(Self::decode) {
+            match Self::read(disk, dir, end)? {
                 Some(table) => return Ok(Some((table, end))),
                 None => {
+                    let path = dir.join(FileName::Producers(end).build());
                     tracing::warn!(path = %path.display(), "the snapshot of producer state is damaged; an older one, or the log, takes its place");
                 }
             }

@@ -15,7 +15,9 @@ use crate::segment::Segment;
 use std::sync::Arc;
 
 pub(crate) use act::{Opening, recover};
+pub(crate) use facts::read_hints;
 pub(crate) use part::store_index;
+pub(crate) use rewrite::copy;
 
 /// What opening a log found and did. All empty after a clean stop without damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! bytes are never searched: a client may have planted a frame there.
 
 use std::io;
+use std::sync::Arc;
 
 use hermit_proto::{FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE};
 
@@ -11,12 +12,19 @@ use crate::disk::DiskFile;
 use crate::index::IndexEntry;
 
 /// Read at once; frames that are larger are read whole.
-const CHUNK_BYTES: usize = 256 << 10;
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+
+/// The file of a reader.
+#[derive(Debug)]
+enum Source<'a> {
+    Borrowed(&'a dyn DiskFile),
+    Shared(Arc<dyn DiskFile>),
+}
 
 /// Reads a file front to back through one buffer.
 #[derive(Debug)]
 pub(crate) struct FrameReader<'a> {
-    file: &'a dyn DiskFile,
+    file: Source<'a>,
     /// Bytes from `end` on are not part of the segment.
     end: u64,
     buffer: Vec<u8>,
@@ -39,7 +47,12 @@ pub(crate) enum Found<'a> {
 
 impl<'a> FrameReader<'a> {
     pub(crate) fn new(file: &'a dyn DiskFile, end: u64) -> Self {
-        Self { file, end, buffer: Vec::new(), buffer_at: 0, chunk_bytes: CHUNK_BYTES }
+        Self { file: Source::Borrowed(file), end, buffer: Vec::new(), buffer_at: 0, chunk_bytes: CHUNK_BYTES }
+    }
+
+    /// Keeps the file open by itself, and reads at least so much at once.
+    pub(crate) fn shared(file: Arc<dyn DiskFile>, end: u64, chunk_bytes: usize) -> FrameReader<'static> {
+        FrameReader { file: Source::Shared(file), end, buffer: Vec::new(), buffer_at: 0, chunk_bytes }
     }
 
     /// For a short look: reads less at once.
@@ -53,7 +66,7 @@ impl<'a> FrameReader<'a> {
     }
 
     /// `size` bytes at `position`, or `None` where the segment ends before.
-    fn bytes(&mut self, position: u64, size: u64) -> io::Result<Option<&[u8]>> {
+    pub(crate) fn bytes(&mut self, position: u64, size: u64) -> io::Result<Option<&[u8]>> {
         if position.checked_add(size).is_none_or(|behind| behind > self.end) {
             return Ok(None);
         }
@@ -67,7 +80,11 @@ impl<'a> FrameReader<'a> {
             None => {
                 let rest = usize::try_from(self.end - position).unwrap_or(usize::MAX);
                 self.buffer.resize(size.max(self.chunk_bytes).min(rest), 0);
-                let read = self.file.read_full_at(&mut self.buffer, position)?;
+                let file = match &self.file {
+                    Source::Borrowed(file) => *file,
+                    Source::Shared(file) => &**file,
+                };
+                let read = file.read_full_at(&mut self.buffer, position)?;
                 self.buffer.truncate(read);
                 self.buffer_at = position;
                 if read < size {
@@ -183,11 +200,11 @@ pub(crate) fn scan(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io
     Ok(found)
 }
 
-fn is_behind(prefix: &FramePrefix, next_base: Option<Offset>) -> bool {
+pub(crate) fn is_behind(prefix: &FramePrefix, next_base: Option<Offset>) -> bool {
     next_base.is_some_and(|next| prefix.offset() >= next)
 }
 
-fn belongs(prefix: &FramePrefix, expected: Offset, next_base: Option<Offset>) -> bool {
+pub(crate) fn belongs(prefix: &FramePrefix, expected: Offset, next_base: Option<Offset>) -> bool {
     prefix.offset() >= expected && next_base.is_none_or(|next| prefix.next_offset() <= next)
 }
 
@@ -248,7 +265,7 @@ fn one_bit_off(
 }
 
 /// Damage of unknown size: it ends with the frame, where only one bit of its prefix is wrong, or at the next hint whose frame proves itself.
-fn unreadable(
+pub(crate) fn unreadable(
     reader: &mut FrameReader<'_>,
     position: u64,
     len_bytes: u64,

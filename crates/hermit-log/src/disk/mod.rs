@@ -305,7 +305,7 @@ pub fn write_atomically(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -
     disk.sync_dir(dir)
 }
 
-fn write_synced(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_synced(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = disk.open(path, Open::CreateOrTruncate)?;
     file.write_all_at(bytes, 0)?;
     file.sync_data()

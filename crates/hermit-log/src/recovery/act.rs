@@ -40,7 +40,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     let mut parts = read_parts(opening, &facts, &mut report)?;
     drop_left_over(opening, &mut facts, &mut parts);
     let first_unflushed = first_unflushed(opening, &facts);
-    let floor = known_flushed(&facts);
+    let floor = known_flushed(opening, &facts);
 
     let is_end_known = |part: &Part, damage: &Damage| {
         let covers = |range: &FencedRange| {
@@ -50,9 +50,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
             |checkpoint: Checkpoint| clean || (checkpoint.segment, checkpoint.position) == (part.base, damage.next_position);
         facts.checkpoint.is_some_and(ends_there) || facts.fenced.ranges().iter().any(covers)
     };
-    // Compaction settles the checkpoint before it removes a segment: what is missing behind that was lost.
-    let checkpointed = facts.checkpoint.filter(|_| !clean).map(|checkpoint| checkpoint.offset);
-    let compacted_end = opening.compacted_end.map(|end| end.min(checkpointed.unwrap_or(end)));
+    let compacted_end = compacted_end(opening, &facts);
     let expected =
         Expected { first_unflushed, fenced: &facts.fenced, log_start: facts.start.unwrap_or(Offset::ZERO), floor, compacted_end };
     let mut damages = place_damages(&mut parts, &expected, is_end_known);
@@ -128,11 +126,19 @@ fn first_unflushed(opening: &Opening<'_>, facts: &Facts) -> usize {
 }
 
 /// Offsets below are known to have been flushed; and no offset below is ever given again.
-fn known_flushed(facts: &Facts) -> Offset {
+fn known_flushed(opening: &Opening<'_>, facts: &Facts) -> Offset {
     let checkpoint = facts.checkpoint.map(|checkpoint| checkpoint.offset);
     // Readers were told of this damage, and to go on behind it.
     let fenced = facts.fenced.ranges().iter().map(|range| range.next).max();
-    checkpoint.max(facts.newest_snapshot).max(facts.start).max(fenced).unwrap_or(Offset::ZERO)
+    // What is compacted, or dropped by a repair, was flushed.
+    let compacted = opening.compacted_end.filter(|end| *end != Offset(u64::MAX));
+    checkpoint.max(facts.newest_snapshot).max(facts.start).max(fenced).max(compacted).unwrap_or(Offset::ZERO)
+}
+
+/// Gaps before are a compaction's. Where the marker does not tell how far that came, no further than the checkpoint, which it settles first.
+fn compacted_end(opening: &Opening<'_>, facts: &Facts) -> Option<Offset> {
+    let checkpointed = facts.checkpoint.filter(|_| !opening.clean).map(|checkpoint| checkpoint.offset);
+    opening.compacted_end.map(|end| if end == Offset(u64::MAX) { checkpointed.unwrap_or(end) } else { end })
 }
 
 fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport) -> Result<Vec<Part>, LogError> {
@@ -182,7 +188,7 @@ struct Expected<'a> {
     fenced: &'a Fenced,
     log_start: Offset,
     floor: Offset,
-    /// See [`Opening`]; not beyond the checkpoint.
+    /// See [`compacted_end`].
     compacted_end: Option<Offset>,
 }
 
@@ -209,7 +215,7 @@ fn place_damages(parts: &mut [Part], expected: &Expected<'_>, is_end_known: impl
                 damage.next = Some(goes_on_at.max(Offset(damage.from.0.saturating_add(records))));
             }
         } else {
-            let may_lack = next_base.is_some_and(|next| compacted_end.is_some_and(|end| next <= end));
+            let may_lack = compacted_end.is_some_and(|end| goes_on_at <= end);
             let known = fenced.missing_behind(part.base, part.len_bytes).filter(|range| part.end < range.next);
             let lacks = |from, next| Damage { position: part.len_bytes, next_position: part.len_bytes, from, next: Some(next) };
             if let Some(known) = known {
@@ -244,9 +250,7 @@ fn place_damages(parts: &mut [Part], expected: &Expected<'_>, is_end_known: impl
 /// The log should begin before its first segment: that one is gone. Compaction removes segments, and a damaged log start says nothing.
 fn missing_head(opening: &Opening<'_>, facts: &Facts, report: &RecoveryReport) -> Option<Placed> {
     let first = facts.segments.first()?.base;
-    // Compaction removes no segment behind the checkpoint.
-    let checkpointed = facts.checkpoint.filter(|_| !opening.clean).map(|checkpoint| checkpoint.offset);
-    let compacted_end = opening.compacted_end.map(|end| end.min(checkpointed.unwrap_or(end)));
+    let compacted_end = compacted_end(opening, facts);
     let start = facts.start.unwrap_or(Offset::ZERO);
     let from = start.max(compacted_end.unwrap_or(start));
     let is_known = !report.damaged_state.iter().any(|name| name == names::START);

@@ -88,7 +88,7 @@ fn read_footer(disk: &dyn Disk, dir: &Path, base: Offset) -> Option<Footer> {
 }
 
 /// The entries of an index that may lack its footer: hints only, each to be checked. Cut where they stop rising.
-pub(super) fn read_hints(disk: &dyn Disk, dir: &Path, base: Offset) -> Vec<IndexEntry> {
+pub(crate) fn read_hints(disk: &dyn Disk, dir: &Path, base: Offset) -> Vec<IndexEntry> {
     let path = dir.join(FileName::Index(base).build());
     let bytes = crate::disk::read_file(disk, &path, 1 << 30).unwrap_or_default();
     let mut entries = index::decode_entries(&bytes);

@@ -107,7 +107,7 @@ fn rewrite(opening: &Opening<'_>, part: &Part, position: u64, offset: Offset) ->
 }
 
 /// Copies a range of a file into a new one, and syncs that. Nothing is left of a copy that fails.
-pub(super) fn copy(disk: &dyn Disk, from: &Path, range: Range<u64>, to: &Path) -> io::Result<()> {
+pub(crate) fn copy(disk: &dyn Disk, from: &Path, range: Range<u64>, to: &Path) -> io::Result<()> {
     let source = disk.open(from, Open::Read)?;
     let target = disk.open(to, Open::CreateOrTruncate)?;
     let copied = chunks(&*source, range.clone(), |bytes, position| Ok(target.write_all_at(bytes, position - range.start)?));

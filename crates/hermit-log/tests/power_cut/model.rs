@@ -111,6 +111,8 @@ pub(crate) struct Model {
     pub(crate) client: Vec<Arc<Vec<u8>>>,
     /// Offsets that were, or were to be, left out on purpose.
     pub(crate) gaps: Vec<(u64, u64)>,
+    /// Those of them that have come to be.
+    pub(crate) made_gaps: Vec<(u64, u64)>,
     pub(crate) compacts: bool,
     /// In nanoseconds.
     pub(crate) tombstone_age: u64,
@@ -234,7 +236,8 @@ impl Model {
         let client = self.client.iter().take(client_sent).cloned().collect();
         // One that was not answered, and did not come to be, is not to come later.
         let there = |gap: &&(u64, u64)| found.corrupt.iter().any(|(_, next)| *next == gap.1);
-        let gaps = self.gaps.iter().filter(there).copied().collect();
-        Self { frames, now, client, gaps, promises: vec![opening, opened, now], ..self.clone() }
+        let gaps: Vec<_> = self.gaps.iter().filter(there).copied().collect();
+        let made_gaps = gaps.clone();
+        Self { frames, now, client, gaps, made_gaps, promises: vec![opening, opened, now], ..self.clone() }
     }
 }

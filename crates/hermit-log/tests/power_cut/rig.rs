@@ -455,12 +455,14 @@ impl Rig {
     fn skip(&mut self) -> Result<(), Stop> {
         let before = self.log.bounds();
         let to = before.log_end.0 + 1 + self.rng.below(9) as u64;
-        self.model.gaps.push((before.log_end.0, to));
+        let gap = (before.log_end.0, to);
+        self.model.gaps.push(gap);
         self.skipped_to = self.skipped_to.max(to);
         if self.log.segment_count() == 0 {
             self.attempted_start = self.attempted_start.max(to);
         }
         self.log.skip_to(Offset(to))?;
+        self.model.made_gaps.push(gap);
         let bounds = self.log.bounds();
         assert_eq!([bounds.log_end.0, bounds.flushed_end.0, bounds.high_watermark.0], [to; 3]);
         self.note_flushed();
@@ -479,7 +481,7 @@ impl Rig {
         let found = read_all(&self.log, step_bytes)?;
         let now = self.model.now;
         let after = Promise { start: found.start, ..now };
-        for gap in self.model.gaps.iter().filter(|gap| gap.1 <= now.end && gap.1 > found.start && found.start <= gap.0) {
+        for gap in self.model.made_gaps.iter().filter(|gap| gap.1 <= now.end && gap.1 > found.start && found.start <= gap.0) {
             assert!(found.corrupt.contains(gap), "{gap:?} was left out, and nobody is told: {found:?}");
         }
         self.model.check(&found, now, after, self.now()).unwrap_or_else(|why| panic!("while the log was open: {why}"));
