@@ -128,7 +128,7 @@ fn gaps_of_a_compaction_are_no_damage_once_compaction_is_off() {
         }
         log.flush().unwrap();
         assert!(log.compact().unwrap().frames > 30);
-        log.set_config(off.clone());
+        log.set_config(off.clone()).unwrap();
         append_many(&log, 5);
         log.flush().unwrap();
         let seen = consume(&log, 0, 200);
@@ -187,7 +187,7 @@ fn what_has_no_key_stays_byte_for_byte_when_compaction_is_switched_on() {
     let sent = ProducedFrame { producer: Some(producer), ..message(None) };
     log.append(&mut batch(&[sent])).unwrap();
     log.flush().unwrap();
-    log.set_config(on.clone());
+    log.set_config(on.clone()).unwrap();
     for refused in [message(None), several, set, set_of_one] {
         let end = log.bounds().log_end;
         let refused = log.append(&mut batch(&[message(key), refused]));

@@ -432,7 +432,7 @@ impl Rig {
         if let Some(compaction) = config.compaction {
             self.model.tombstone_age = self.model.tombstone_age.min(compaction.tombstone_age.as_secs() * SECOND);
         }
-        self.log.set_config(config.clone());
+        self.log.set_config(config.clone()).unwrap();
         assert_eq!(self.log.config(), *config);
     }
 
