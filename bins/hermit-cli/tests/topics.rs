@@ -87,3 +87,74 @@ fn what_cannot_be_done_is_told() {
         assert_eq!(broker.ok(&["consume", odd, "--until", "end"], b""), "1\n", "{odd}");
     }
 }
+
+#[test]
+fn topics_are_altered_while_they_are_in_use() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "t", "--retention-age", "7d"], b"");
+    broker.ok(&["produce", "t"], b"1\n");
+    let altered = broker.ok(&["topic", "alter", "t", "--retention-bytes", "1GiB", "--durability", "os", "--output", "json"], b"");
+    let altered: serde_json::Value = serde_json::from_str(&altered).unwrap();
+    let config = &altered["config"];
+    assert_eq!((&config["retention_bytes"], &config["durability"]), (&(1u64 << 30).into(), &"os".into()));
+    assert_eq!(config["retention_age_ms"], 604_800_000, "what is not named stays");
+    let shown = broker.ok(&["topic", "alter", "t", "--retention-age", "never"], b"");
+    assert!(shown.contains("retention age    never"), "{shown}");
+    let described = broker.ok(&["topic", "describe", "t", "--output", "json"], b"");
+    let described: serde_json::Value = serde_json::from_str(&described).unwrap();
+    assert_eq!(described["config"]["retention_age_ms"], serde_json::Value::Null);
+    assert!(described["partitions"][0]["log_bytes"].as_u64().unwrap() > 0, "{described}");
+
+    let bad = broker.run(&["topic", "alter", "t", "--segment-bytes", "1B"], b"");
+    assert!(bad.status == 1 && bad.stderr.starts_with("error: --segment-bytes: "), "{}", bad.stderr);
+    let nowhere = broker.run(&["topic", "alter", "nowhere", "--compaction", "on"], b"");
+    assert_eq!(nowhere.stderr, "error: there is no topic `nowhere`; see `hermit-cli topic list`\n");
+}
+
+#[test]
+fn partitions_are_added_with_a_warning() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "t"], b"");
+    let added = broker.run(&["topic", "add-partitions", "t", "--to", "3"], b"");
+    assert_eq!((added.status, &added.stdout[..]), (0, &b"t has 3 partitions\n"[..]));
+    assert!(added.stderr.starts_with("warning: keys move"), "{}", added.stderr);
+    assert_eq!(broker.ok(&["topic", "add-partitions", "t", "--to", "3"], b""), "t has 3 partitions\n");
+    broker.ok(&["produce", "t", "--partition", "2"], b"x\n");
+    let fewer = broker.run(&["topic", "add-partitions", "t", "--to", "2"], b"");
+    assert!(fewer.status == 1 && fewer.stderr.lines().count() == 1, "{}", fewer.stderr);
+}
+
+#[test]
+fn the_oldest_records_are_trimmed() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "t", "--partitions", "2"], b"");
+    broker.ok(&["produce", "t", "--partition", "0"], b"a\nb\nc\n");
+    broker.ok(&["produce", "t", "--partition", "1"], b"d\n");
+    let all = || broker.ok(&["consume", "t", "--until", "end"], b"");
+    let trimmed = broker.ok(&["topic", "trim", "t", "--before", "-1", "--dry-run"], b"");
+    assert_eq!(trimmed.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(), ["0", "0", "2"]);
+    assert!(trimmed.ends_with("nothing was deleted: this was a dry run\n"), "{trimmed}");
+    assert_eq!(all().len(), 8);
+    let line = broker.ok(&["topic", "trim", "t", "--before", "2", "--partition", "0", "--output", "json"], b"");
+    assert_eq!(line, "{\"dry_run\":false,\"from\":0,\"partition\":0,\"to\":2,\"topic\":\"t\"}\n");
+    let mut left: Vec<_> = all().lines().map(str::to_owned).collect();
+    left.sort();
+    assert_eq!(left, ["c", "d"]);
+    let beyond = broker.run(&["topic", "trim", "t", "--before", "2"], b"");
+    assert_eq!(beyond.stderr, "error: partition 1 ends at offset 1, before 2; `--before latest` deletes all of it\n");
+    broker.ok(&["topic", "trim", "t", "--before", "1h"], b"");
+    assert_eq!(all().len(), 4, "nothing is as old as that");
+    broker.ok(&["topic", "trim", "t", "--before", "latest"], b"");
+    assert_eq!(all(), "");
+}
+
+#[test]
+fn the_broker_describes_itself() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "t", "--partitions", "2"], b"");
+    let described = broker.ok(&["broker", "describe"], b"");
+    assert!(described.contains("leader epoch") && described.contains("connections"), "{described}");
+    let described: serde_json::Value = serde_json::from_str(&broker.ok(&["broker", "describe", "--output", "json"], b"")).unwrap();
+    assert_eq!((&described["topics"], &described["partitions"]), (&1.into(), &2.into()));
+    assert!(described["started_at_ns"].as_u64().unwrap() > 0, "{described}");
+}

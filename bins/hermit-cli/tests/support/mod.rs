@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub struct TestBroker {
     runtime: Runtime,
     pub broker: Broker,
     pub address: SocketAddr,
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
 }
 
 /// What a run of the command came to.
@@ -26,9 +27,14 @@ pub struct Run {
 
 impl TestBroker {
     pub fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let mut config = BrokerConfig::new(dir.path());
+        let started = Self::start_in(dir.path());
+        Self { _dir: Some(dir), ..started }
+    }
+
+    pub fn start_in(dir: &Path) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let mut config = BrokerConfig::new(dir);
         config.reserve_bytes = 0;
         config.limits.disk_low_bytes = 0;
         config.limits.disk_high_bytes = 0;
@@ -40,7 +46,7 @@ impl TestBroker {
             tokio::spawn(async move { served.serve(listener).await });
             (broker, address)
         });
-        Self { runtime, broker, address, _dir: dir }
+        Self { runtime, broker, address, _dir: None }
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
