@@ -233,6 +233,40 @@ pub enum Error {
         /// The group.
         group: Arc<str>,
     },
+    /// The partition is not this member's any more. What it did not commit is read again, here or by another member.
+    #[error(
+        "topic `{topic}`, partition {partition} is not this member's any more, and what it did not commit is read again: {reason}"
+    )]
+    Fenced {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// How it came to this.
+        reason: Fencing,
+    },
+    /// The application held records and did not come back. The consumer left the group, so that others could go on, and joins it again with
+    /// this call.
+    #[error(
+        "the application held records for longer than the processing timeout of {after:?}, so the consumer left the group: raise \
+         `processing_timeout`, or process fewer records at a time"
+    )]
+    ProcessingTimeout {
+        /// The processing timeout.
+        after: Duration,
+    },
+    /// A handler failed, or panicked. What it and others did not process is not committed.
+    #[error("topic `{topic}`, partition {partition}: the handler of the record at offset {offset} failed: {source}")]
+    Handler {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: PartitionId,
+        /// The record's offset.
+        offset: Offset,
+        /// What the handler returned.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// Commits need a group.
     #[error("the consumer has no group; name one with `ConsumerBuilder::group`")]
     NoGroup,
@@ -242,6 +276,24 @@ pub enum Error {
         /// "client", "producer", …
         what: &'static str,
     },
+}
+
+/// How a member lost a partition: [`Error::Fenced`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// The broker did not know the member any more, and another has the partition now.
+    #[error(
+        "the broker had not heard of the member for longer than the session timeout, or had waited for the partition for longer than \
+         the processing timeout, or was restarted"
+    )]
+    Expired,
+    /// The group gave the partition to another member.
+    #[error("the group gave it to another member")]
+    Moved,
+    /// Another member, or somebody with a tool, has committed meanwhile.
+    #[error("another position was committed meanwhile")]
+    Overtaken,
 }
 
 /// How a peer broke the protocol.
@@ -350,6 +402,9 @@ impl Error {
             | Self::WithinRuntime
             | Self::Runtime { .. }
             | Self::NoGroup
+            | Self::Fenced { .. }
+            | Self::ProcessingTimeout { .. }
+            | Self::Handler { .. }
             | Self::Closed { .. } => Fault::Caller,
         }
     }

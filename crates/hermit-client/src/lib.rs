@@ -14,8 +14,11 @@ mod producer;
 pub use admin::{Admin, Committed};
 pub use backoff::BackoffConfig;
 pub use client::{Client, ClientBuilder};
-pub use consumer::{Consumer, ConsumerBuilder, OnDamage, OnLostPosition, Otherwise, Position, Record, Start};
-pub use error::{Error, Fault, ProtocolFault, RecordFault, Result};
+pub use consumer::{
+    Acker, Assigned, AutoCommit, CommitHandle, Consumer, ConsumerBuilder, HandlerError, OnDamage, OnLostPosition, Otherwise,
+    Parallel, Position, RebalanceListener, Record, RecordStream, Revoked, Start, Subscription, TopicPartition,
+};
+pub use error::{Error, Fault, Fencing, ProtocolFault, RecordFault, Result};
 pub use producer::{
     BatchDelivery, BatchMetadata, BatchOutcome, Delivery, Keyless, Producer, ProducerBuilder, ProducerIdentity, ProducerRecord,
     RecordMetadata,

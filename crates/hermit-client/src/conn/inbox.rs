@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::error::ProtocolFault;
 
 /// Which of its partitions a consumer means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SlotId(pub(crate) usize);
 
 /// Credit bounds the bytes that wait; this bounds the deliveries that carry none.

@@ -113,6 +113,14 @@ impl Link {
         }
     }
 
+    /// The address of the present session, for messages.
+    pub(crate) fn server(&self) -> Arc<str> {
+        match &*self.state.borrow() {
+            LinkState::Up(session) => session.server().clone(),
+            LinkState::Connecting { .. } => "the broker".into(),
+        }
+    }
+
     fn timed_out(&self, awaited: &'static str, source: Option<Error>) -> Error {
         Error::Timeout { awaited, after: self.config.request_timeout, source: source.map(Arc::new) }
     }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::chunk::Source;
 use super::config::{OnDamage, OnLostPosition};
+use super::group::{Key, Tenure};
 use super::record::Position;
 use crate::backoff::Backoff;
 use crate::error::Error;
@@ -68,6 +69,11 @@ pub(super) struct Assignment {
     pub(super) high_watermark: Option<Offset>,
     policies: Policies,
     backoff: Backoff,
+    /// The application wants nothing of it for now.
+    pub(super) paused: bool,
+    /// It has to be found out first whether the group still lets it be read.
+    pub(super) held_back: bool,
+    pub(super) tenure: Tenure,
 }
 
 impl Assignment {
@@ -89,7 +95,19 @@ impl Assignment {
             high_watermark: None,
             policies,
             backoff,
+            paused: false,
+            held_back: false,
+            tenure: Tenure(0),
         }
+    }
+
+    pub(super) const fn of(mut self, tenure: Tenure) -> Self {
+        self.tenure = tenure;
+        self
+    }
+
+    pub(super) const fn key(&self) -> Key {
+        (self.topic_id, self.source.partition)
     }
 
     pub(super) fn is(&self, topic: &str, partition: PartitionId) -> bool {
@@ -163,7 +181,7 @@ impl Assignment {
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        matches!(self.state, State::Idle { until } if until.is_none_or(|until| until <= now))
+        !self.paused && !self.held_back && matches!(self.state, State::Idle { until } if until.is_none_or(|until| until <= now))
     }
 
     pub(super) fn request(&self, credit_bytes: u64) -> SubscribeRequest {
@@ -291,6 +309,7 @@ impl Assignment {
     /// When something has to be done, if nothing comes.
     pub(super) fn next_wake(&self, patience: std::time::Duration) -> Option<Instant> {
         match self.state {
+            State::Idle { .. } if self.paused || self.held_back => None,
             State::Idle { until } => until,
             State::Subscribing { since, .. } => Some(since + patience),
             State::Subscribed { .. } | State::Lost(_) | State::Stopped | State::Ended => None,

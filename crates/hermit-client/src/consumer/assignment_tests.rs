@@ -7,8 +7,13 @@ const SUBSCRIPTION: CorrelationId = CorrelationId(9);
 
 fn assigned(on_damage: OnDamage, on_lost_position: OnLostPosition) -> Assignment {
     let topic = TopicId(1);
-    let source =
-        Source { topic: "t".into(), partition: PartitionId(0), salt: FrameSalt::new(topic, PartitionId(0)), max_unpacked_bytes: 1 };
+    let source = Source {
+        topic: "t".into(),
+        topic_id: topic,
+        partition: PartitionId(0),
+        salt: FrameSalt::new(topic, PartitionId(0)),
+        max_unpacked_bytes: 1,
+    };
     let policies = Policies { on_damage, on_lost_position };
     let mut assignment =
         Assignment::new(topic, source, Offset(10), LeaderEpoch(2), policies, Backoff::new(BackoffConfig::default()));

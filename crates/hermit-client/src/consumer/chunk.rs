@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hermit_proto::record_set::{RecordSet, unpack};
-use hermit_proto::{Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE, PartitionId};
+use hermit_proto::{
+    Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE, PartitionId, TopicId,
+};
 
 use super::record::Record;
 use crate::error::Error;
@@ -20,6 +22,7 @@ const LIMITS: FrameLimits = FrameLimits { max_body_bytes: u32::MAX as u64, max_r
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) topic: Arc<str>,
+    pub(super) topic_id: TopicId,
     pub(super) partition: PartitionId,
     pub(super) salt: FrameSalt,
     pub(super) max_unpacked_bytes: usize,
@@ -118,6 +121,7 @@ impl Chunk {
         let value = (!prefix.has(Attributes::TOMBSTONE)).then(|| frame.slice_ref(view.payload()));
         records.push_back(Record {
             topic: source.topic.clone(),
+            topic_id: source.topic_id,
             partition: source.partition,
             offset: prefix.offset(),
             timestamp: prefix.header.timestamp,
@@ -178,6 +182,7 @@ impl OpenSet {
             }
             records.push_back(Record {
                 topic: source.topic.clone(),
+                topic_id: source.topic_id,
                 partition: source.partition,
                 offset,
                 timestamp: record.timestamp_ns(self.prefix.header.timestamp),

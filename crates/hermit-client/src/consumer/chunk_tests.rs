@@ -6,7 +6,13 @@ const TOPIC: TopicId = TopicId(77);
 const PARTITION: PartitionId = PartitionId(3);
 
 fn source() -> Source {
-    Source { topic: "t".into(), partition: PARTITION, salt: FrameSalt::new(TOPIC, PARTITION), max_unpacked_bytes: 1 << 20 }
+    Source {
+        topic: "t".into(),
+        topic_id: TOPIC,
+        partition: PARTITION,
+        salt: FrameSalt::new(TOPIC, PARTITION),
+        max_unpacked_bytes: 1 << 20,
+    }
 }
 
 fn stamped(frame: &ProducedFrame<'_>, offset: u64) -> Vec<u8> {

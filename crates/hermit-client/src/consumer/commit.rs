@@ -1,12 +1,56 @@
 //! Committing: what the application has processed.
 
-use hermit_proto::session::{CommitEntry, CommitRequest, Operation, WireError};
-use hermit_proto::{Generation, MemberId, PartitionId};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use hermit_proto::PartitionId;
+use tokio::time::Instant;
+
+use super::assignment::not_assigned;
+use super::group::{CommitWait, Place, Shared};
 use super::{Consumer, Position, Record};
 use crate::admin::Committed;
-use crate::conn::Retry;
-use crate::error::{Error, ProtocolFault, Result};
+use crate::error::{Error, Fencing, Result};
+
+/// The outcome of a commit that is on its way. It is made whether or not somebody waits for it.
+///
+/// Commits are sent in the order of the calls. What is committed for one partition while an earlier request is under way is sent as one position,
+/// the newest; the handles of the others tell its outcome.
+#[derive(Debug)]
+#[must_use = "the commit goes its way, but nobody hears whether it arrived; drop the handle where that is meant"]
+pub struct CommitHandle(CommitWait);
+
+impl Future for CommitHandle {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+/// Acknowledges records from wherever they are processed: see [`AutoCommit::Acknowledged`](crate::AutoCommit::Acknowledged). Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Acker {
+    shared: Arc<Shared>,
+}
+
+impl Acker {
+    /// The record is processed. What is committed by itself is the longest run of records of a partition of which all are. A record of a
+    /// partition that was given up or lost meanwhile changes nothing.
+    pub fn ack(&self, record: &Record) {
+        let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
+        let key = (record.topic_id, record.partition);
+        if self.shared.with(|state| state.acknowledge(key, record.offset, next, Instant::now())) {
+            self.shared.wake();
+        }
+    }
+
+    /// The record will not be processed by this consumer.
+    pub(super) fn abandon(&self, record: &Record) {
+        self.shared.tell(|state| state.abandon((record.topic_id, record.partition), record.offset));
+    }
+}
 
 impl Consumer {
     /// Commits every partition up to the last record handed out. Call it only when all of them are processed: what is
@@ -28,49 +72,77 @@ impl Consumer {
 
     /// Commits positions, of assigned partitions. When it returns they are on disk.
     ///
+    /// A member whose membership was lost joins again first, and commits where no other member had the partition in between.
+    ///
     /// # Errors
-    /// [`Error::NoGroup`]; [`Error::NotAssigned`]; [`Error::Refused`] with the first refusal, where the others may have been stored;
-    /// connection errors.
+    /// [`Error::NoGroup`]; [`Error::NotAssigned`]; [`Error::Fenced`] for partitions that are another member's now; [`Error::Refused`] with the first
+    /// refusal, where the others may have been stored; connection errors, after which the positions may have been stored.
     pub async fn commit_positions(&self, positions: &[Position]) -> Result<()> {
-        let group = self.settings.group.clone().ok_or(Error::NoGroup)?;
-        let entries = positions.iter().map(|position| self.entry(position)).collect::<Result<Vec<_>>>()?;
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let request = CommitRequest { group, entries, member: MemberId::NONE };
-        let answer = self.link.call(&request, Retry::Always).await?;
-        let matches = answer.results.len() == request.entries.len()
-            && answer
-                .results
-                .iter()
-                .zip(&request.entries)
-                .all(|(result, entry)| result.topic == entry.topic && result.partition == entry.partition);
-        if !matches {
-            let server = self.session.as_ref().map_or_else(|| "the broker".into(), |session| session.server().clone());
-            let source =
-                ProtocolFault::Answer { operation: Operation::Commit, problem: "it is not about the partitions committed" };
-            return Err(Error::Protocol { server, source });
-        }
-        match answer.results.iter().zip(positions).find(|(result, _)| !result.status.is_ok()) {
-            None => Ok(()),
-            Some((result, Position { topic, partition, offset, .. })) => {
-                let message = format!("offset {offset} of topic `{topic}`, partition {partition} was not committed");
-                Err(Error::refused(Operation::Commit, WireError::new(result.status, message)))
-            }
-        }
+        self.enqueue(positions)?.await
     }
 
-    fn entry(&self, position: &Position) -> Result<CommitEntry> {
-        let slot = self.slot_of(&position.topic, position.partition)?;
-        let found = self.assignments.get(slot.0);
-        let topic = found.map(|assignment| assignment.topic_id).unwrap_or_default();
-        Ok(CommitEntry {
-            topic,
-            partition: position.partition,
-            offset: position.offset,
-            leader_epoch: position.leader_epoch,
-            generation: Generation(0),
-        })
+    /// As [`Consumer::commit`], without waiting. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::NoGroup`]; [`Error::NotAssigned`]; [`Error::Fenced`]. Others are told by the handle.
+    pub fn commit_async(&self) -> Result<CommitHandle> {
+        self.commit_positions_async(&self.positions())
+    }
+
+    /// As [`Consumer::commit_through`], without waiting. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Consumer::commit_async`].
+    pub fn commit_through_async(&self, record: &Record) -> Result<CommitHandle> {
+        self.commit_positions_async(&[Position::from(record)])
+    }
+
+    /// As [`Consumer::commit_positions`], without waiting. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Consumer::commit_async`].
+    pub fn commit_positions_async(&self, positions: &[Position]) -> Result<CommitHandle> {
+        self.enqueue(positions).map(CommitHandle)
+    }
+
+    pub(super) fn enqueue(&self, positions: &[Position]) -> Result<CommitWait> {
+        let shared = self.group.as_ref().ok_or(Error::NoGroup)?;
+        shared.start(&self.link);
+        let wait = shared.with(|state| {
+            let mut found = Vec::with_capacity(positions.len());
+            for Position { topic, partition, offset, leader_epoch } in positions {
+                let Some((key, tenure, topic)) = state.find(topic, *partition) else {
+                    let (topic, partition) = (topic.clone(), *partition);
+                    return Err(if self.subscribed {
+                        Error::Fenced { topic, partition, reason: Fencing::Moved }
+                    } else {
+                        not_assigned(&topic, partition)
+                    });
+                };
+                found.push((key, tenure, topic, Place { offset: *offset, epoch: *leader_epoch }));
+            }
+            // The application is there.
+            state.rejoin();
+            Ok(state.commit(found, Instant::now()))
+        })?;
+        shared.wake();
+        Ok(wait)
+    }
+
+    /// A handle to acknowledge records with from other tasks.
+    ///
+    /// # Errors
+    /// [`Error::NoGroup`].
+    pub fn acker(&self) -> Result<Acker> {
+        Ok(Acker { shared: self.group.clone().ok_or(Error::NoGroup)? })
+    }
+
+    /// The record is processed, without waiting for the application to ask for the next: see [`AutoCommit`](crate::AutoCommit).
+    ///
+    /// # Errors
+    /// [`Error::NoGroup`].
+    pub fn ack(&self, record: &Record) -> Result<()> {
+        self.acker().map(|acker| acker.ack(record))
     }
 
     /// What the group has committed for an assigned partition.
@@ -81,7 +153,32 @@ impl Consumer {
         let group = self.settings.group.as_deref().ok_or(Error::NoGroup)?;
         let partition = partition.into();
         let slot = self.slot_of(topic, partition)?;
-        let id = self.assignments.get(slot.0).map(|assignment| assignment.topic_id).unwrap_or_default();
+        let id = self.assignments.get(&slot).map(|assignment| assignment.topic_id).unwrap_or_default();
         self.admin.committed_by_id(group, id, partition).await
+    }
+
+    /// Commits what is owed by [`AutoCommit`](crate::AutoCommit), leaves the group, so that other members go on at once, and ends. A record that
+    /// was handed out last and neither acknowledged nor followed by a call for the next does not count as processed: it comes again.
+    ///
+    /// # Errors
+    /// What became of the commits, as [`Consumer::commit_positions`].
+    pub async fn close(mut self) -> Result<()> {
+        let Some(shared) = self.group.clone() else { return Ok(()) };
+        for slot in self.assignments.keys().copied().collect::<Vec<_>>() {
+            self.unsubscribe(slot);
+        }
+        let wanted = if self.subscribed { self.revoke(self.positions()) } else { None };
+        let owed = shared.with(|state| state.commit_owed(Instant::now()));
+        shared.close(self.link.deadline());
+        let first = match wanted {
+            Some(wanted) => wanted.await,
+            None => Ok(()),
+        };
+        let second = match owed {
+            Some(owed) => owed.await,
+            None => Ok(()),
+        };
+        shared.ended().await;
+        first.and(second)
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions and subscriptions: made again whenever they are lost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermit_proto::CorrelationId;
 use tokio::time::{Instant, sleep_until};
@@ -12,6 +13,10 @@ use crate::error::{Error, Result};
 
 /// A subscription's window is not made smaller than this, however many there are.
 const MIN_WINDOW_BYTES: u64 = 4 << 10;
+
+/// How long the tasks of a consumer that was dropped may take to commit and to leave the group.
+const PATIENCE_WITHOUT_WAITING: Duration = Duration::from_secs(5);
+
 impl Consumer {
     /// Notices a lost or new session, and subscribes what is not subscribed.
     pub(super) fn follow_session(&mut self) -> Result<()> {
@@ -27,7 +32,7 @@ impl Consumer {
             self.down_since = None;
         }
         match self.session.clone() {
-            Some(session) => self.subscribe(&session),
+            Some(session) => self.subscribe_all(&session),
             None => {
                 self.down_since.get_or_insert_with(Instant::now);
                 Ok(())
@@ -41,17 +46,16 @@ impl Consumer {
         self.records.clear();
         self.current = None;
         while self.inbox.pop().is_some() {}
-        for assignment in &mut self.assignments {
+        for assignment in self.assignments.values_mut() {
             assignment.disconnected();
         }
     }
 
-    fn subscribe(&mut self, session: &Session) -> Result<()> {
+    fn subscribe_all(&mut self, session: &Session) -> Result<()> {
         let now = Instant::now();
         let patience = self.link.config().request_timeout;
         let window = self.window_bytes(session);
-        for (slot, assignment) in self.assignments.iter_mut().enumerate() {
-            let slot = SlotId(slot);
+        for (&slot, assignment) in &mut self.assignments {
             if let State::Subscribing { subscription, since } = assignment.state
                 && since + patience <= now
             {
@@ -82,7 +86,7 @@ impl Consumer {
 
     /// Ends a partition's subscription and forgets what came of it.
     pub(super) fn unsubscribe(&mut self, slot: SlotId) {
-        let Some(assignment) = self.assignments.get_mut(slot.0) else { return };
+        let Some(assignment) = self.assignments.get_mut(&slot) else { return };
         let subscription = assignment.subscription();
         assignment.disconnected();
         if self.current.as_ref().is_some_and(|current| current.slot == slot) {
@@ -106,7 +110,7 @@ impl Consumer {
     pub(super) async fn wait(&mut self) -> Result<()> {
         let patience = self.link.config().request_timeout;
         let report_at = self.down_since.map(|since| since + patience);
-        let wake = self.assignments.iter().filter_map(|assignment| assignment.next_wake(patience)).min();
+        let wake = self.assignments.values().filter_map(|assignment| assignment.next_wake(patience)).min();
         // Without a session, there is nothing to do for the partitions.
         let wake = if report_at.is_some() { report_at } else { wake };
         let timer = async {
@@ -143,9 +147,13 @@ impl Consumer {
 }
 
 impl Drop for Consumer {
+    /// Leaves the group, without waiting for it. What is owed by automatic commits is committed if that can be done soon.
     fn drop(&mut self) {
-        for slot in 0..self.assignments.len() {
-            self.unsubscribe(SlotId(slot));
+        for slot in self.assignments.keys().copied().collect::<Vec<_>>() {
+            self.unsubscribe(slot);
+        }
+        if let Some(shared) = &self.group {
+            shared.close(Instant::now() + self.link.config().request_timeout.min(PATIENCE_WITHOUT_WAITING));
         }
     }
 }

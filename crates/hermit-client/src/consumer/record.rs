@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hermit_proto::{LeaderEpoch, Offset, PartitionId};
+use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId};
 
 /// A record. Key, value and header values are slices of what came over the network, or of the unpacked record set: holding on
 /// to one holds on to its neighbours.
@@ -29,6 +29,7 @@ pub struct Record {
     pub leader_epoch: LeaderEpoch,
     /// Offsets that it takes: more than 1 for what a version-1 producer sent as one block.
     pub(super) span: u32,
+    pub(super) topic_id: TopicId,
 }
 
 impl Record {

@@ -7,12 +7,31 @@ use tokio::time::Instant;
 
 use super::assignment::{Remedy, Reset, State};
 use super::chunk::Chunk;
+use super::group::{HandOut, Key, Place};
 use super::{Consumer, Current, Record};
 use crate::conn::{Event, SlotId};
 use crate::error::{Error, ProtocolFault, Result};
 
 /// Smaller payloads are copied out of the read buffer: in it, each could hold on to many times its own size.
 const COPY_BELOW_BYTES: usize = 16 << 10;
+
+/// What a wait brought.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Record(Record),
+    /// Nothing more of these is handed out.
+    Gone(Vec<Key>),
+    /// Nothing more can come.
+    Over,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Record(Record),
+    Nothing,
+    /// There is a record, but something about the group is to be found out first.
+    Held,
+}
 
 /// What waits for its turn.
 #[derive(Debug)]
@@ -37,21 +56,16 @@ impl Consumer {
     /// # Errors
     /// Those of one partition, which is stopped, or goes on, as its policy says: [`Error::Corrupt`], [`Error::BadRecordSet`],
     /// [`Error::Diverged`], [`Error::OutOfRange`], [`Error::UnknownTopic`], [`Error::Refused`]. Those of all: [`Error::Timeout`] each time the
-    /// broker could not be reached for the length of the request timeout; trying goes on with the next call.
+    /// broker could not be reached for the length of the request timeout; trying goes on with the next call. Those of a member of a group, which
+    /// goes on with the next call too: [`Error::Fenced`] for a partition that was lost with records that were not committed,
+    /// [`Error::ProcessingTimeout`], [`Error::Refused`] where the group does not take the member in again.
     pub async fn recv(&mut self) -> Result<Option<Record>> {
-        if let Some(error) = self.deferred.take() {
-            return Err(error);
-        }
+        let _call = self.enter();
         loop {
-            if let Some(record) = self.next_ready()? {
-                return Ok(Some(record));
-            }
-            if let Some((slot, reset)) = self.lost() {
-                self.find_position(slot, reset).await?;
-            } else if self.assignments.iter().all(super::Assignment::is_over) {
-                return Ok(None);
-            } else {
-                self.wait().await?;
+            match self.turn(true).await? {
+                Turn::Record(record) => return Ok(Some(record)),
+                Turn::Over => return Ok(None),
+                Turn::Gone(_) => {}
             }
         }
     }
@@ -65,12 +79,19 @@ impl Consumer {
         if max == 0 {
             return Ok(batch);
         }
-        let Some(first) = self.recv().await? else { return Ok(batch) };
-        batch.push(first);
+        let _call = self.enter();
+        loop {
+            match self.turn(true).await? {
+                Turn::Record(first) => batch.push(first),
+                Turn::Over => return Ok(batch),
+                Turn::Gone(_) => continue,
+            }
+            break;
+        }
         while batch.len() < max {
             match self.next_ready() {
-                Ok(Some(record)) => batch.push(record),
-                Ok(None) => break,
+                Ok(Ready::Record(record)) => batch.push(record),
+                Ok(Ready::Nothing | Ready::Held) => break,
                 Err(error) => {
                     self.deferred = Some(error);
                     break;
@@ -80,36 +101,101 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// The next record that needs no waiting.
-    fn next_ready(&mut self) -> Result<Option<Record>> {
+    /// The next record, if one is at hand. Must be called again and again, like [`Consumer::recv`], for reading to go on.
+    ///
+    /// # Errors
+    /// As [`Consumer::recv`], but for [`Error::Timeout`].
+    pub fn try_recv(&mut self) -> Result<Option<Record>> {
+        let _call = self.enter();
+        if let Some(error) = self.deferred.take() {
+            return Err(error);
+        }
+        let gone = self.follow_group()?;
+        self.gone.extend(gone);
+        match self.next_ready()? {
+            Ready::Record(record) => Ok(Some(record)),
+            Ready::Nothing | Ready::Held => Ok(None),
+        }
+    }
+
+    /// Waits for something to happen: a record, if one is to be taken, or partitions that are not read any more.
+    pub(super) async fn turn(&mut self, take: bool) -> Result<Turn> {
+        if let Some(error) = self.deferred.take() {
+            return Err(error);
+        }
         loop {
-            if let Some(record) = self.next_decoded() {
-                return Ok(Some(record));
+            let gone = self.follow_group()?;
+            if !gone.is_empty() {
+                return Ok(Turn::Gone(gone));
             }
-            self.follow_session()?;
-            if !self.decode_more()? {
-                return Ok(None);
+            let ready = if take { self.next_ready()? } else { Ready::Held };
+            if let Ready::Record(record) = ready {
+                return Ok(Turn::Record(record));
+            }
+            if self.is_behind() {
+                continue;
+            }
+            if let Some((slot, reset)) = self.lost() {
+                self.find_position(slot, reset).await?;
+            } else if take && self.is_over() {
+                return Ok(Turn::Over);
+            } else {
+                self.wait().await?;
             }
         }
     }
 
-    fn next_decoded(&mut self) -> Option<Record> {
-        let record = self.records.pop_front()?;
-        let assignment = self.current.as_ref().and_then(|current| self.assignments.get_mut(current.slot.0))?;
+    /// Whether something changed in the group that is not followed yet.
+    fn is_behind(&self) -> bool {
+        self.tracked().is_some_and(|shared| shared.changes() != self.seen_changes)
+    }
+
+    /// Whether nothing more can come. A member of a group may still get partitions, as long as it has none.
+    fn is_over(&self) -> bool {
+        self.assignments.values().all(super::Assignment::is_over) && !(self.subscribed && self.assignments.is_empty())
+    }
+
+    /// The next record that needs no waiting.
+    fn next_ready(&mut self) -> Result<Ready> {
+        loop {
+            match self.next_decoded() {
+                Ready::Nothing => {}
+                ready => return Ok(ready),
+            }
+            self.follow_session()?;
+            if !self.decode_more()? {
+                return Ok(Ready::Nothing);
+            }
+        }
+    }
+
+    fn next_decoded(&mut self) -> Ready {
+        let Some(record) = self.records.front() else { return Ready::Nothing };
+        let Some(assignment) = self.current.as_ref().and_then(|current| self.assignments.get_mut(&current.slot)) else {
+            self.records.clear();
+            return Ready::Nothing;
+        };
         if !assignment.wants(record.offset) {
             // The rest lies behind the end as well.
-            self.records.clear();
             assignment.advance(record.offset, None);
-            return None;
+            self.records.clear();
+            return Ready::Nothing;
         }
-        assignment.advance(record.next_offset(), Some(record.leader_epoch));
-        Some(record)
+        let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
+        if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
+            let (key, tenure, offset) = (assignment.key(), assignment.tenure, record.offset);
+            if shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now())) == HandOut::Held {
+                return Ready::Held;
+            }
+        }
+        assignment.advance(next.offset, Some(next.epoch));
+        self.records.pop_front().map_or(Ready::Nothing, Ready::Record)
     }
 
     /// Decodes more records, or handles one event. `false` when there is nothing to work on.
     fn decode_more(&mut self) -> Result<bool> {
         if let Some(mut current) = self.current.take() {
-            let Some(assignment) = self.assignments.get_mut(current.slot.0) else { return Ok(true) };
+            let Some(assignment) = self.assignments.get_mut(&current.slot) else { return Ok(true) };
             if assignment.subscription() != Some(current.subscription) {
                 // Its end is reached, or it went elsewhere.
                 if assignment.state == State::Ended {
@@ -140,7 +226,7 @@ impl Consumer {
             return Ok(true);
         }
         if let Some(Waiting { slot, subscription, what }) = self.waiting.pop_front() {
-            let assigned = self.assignments.get(slot.0).and_then(super::Assignment::subscription);
+            let assigned = self.assignments.get(&slot).and_then(super::Assignment::subscription);
             match what {
                 _ if assigned != Some(subscription) => {}
                 What::Records(chunk) => self.current = Some(Current { slot, subscription, chunk }),
@@ -156,7 +242,7 @@ impl Consumer {
 
     fn take_event(&mut self, event: Event) -> Result<()> {
         let (Event::Answer { slot, subscription, .. } | Event::Delivery { slot, subscription, .. }) = event;
-        let Some(assignment) = self.assignments.get_mut(slot.0).filter(|found| found.subscription() == Some(subscription)) else {
+        let Some(assignment) = self.assignments.get_mut(&slot).filter(|found| found.subscription() == Some(subscription)) else {
             return Ok(());
         };
         let what = match event {
@@ -184,7 +270,7 @@ impl Consumer {
     }
 
     fn take_trouble(&mut self, slot: SlotId, subscription: CorrelationId, error: WireError, ended: bool) -> Result<()> {
-        let Some(assignment) = self.assignments.get_mut(slot.0) else { return Ok(()) };
+        let Some(assignment) = self.assignments.get_mut(&slot) else { return Ok(()) };
         let remedy = assignment.trouble(error, ended, Instant::now());
         let dropped = assignment.subscription() != Some(subscription);
         if dropped && !ended {
@@ -197,21 +283,21 @@ impl Consumer {
     }
 
     fn lost(&self) -> Option<(SlotId, Reset)> {
-        self.assignments.iter().enumerate().find_map(|(slot, assignment)| match assignment.state {
-            State::Lost(reset) => Some((SlotId(slot), reset)),
+        self.assignments.iter().find_map(|(slot, assignment)| match assignment.state {
+            State::Lost(reset) => Some((*slot, reset)),
             _ => None,
         })
     }
 
     /// Looks up where to go on, by the policy for lost positions.
     async fn find_position(&mut self, slot: SlotId, reset: Reset) -> Result<()> {
-        let Some(assignment) = self.assignments.get(slot.0) else { return Ok(()) };
+        let Some(assignment) = self.assignments.get(&slot) else { return Ok(()) };
         let query = match reset {
             Reset::Earliest => OffsetQuery::Earliest,
             Reset::Latest => OffsetQuery::Latest,
         };
         let found = self.admin.list_offsets_by_id(assignment.topic_id, assignment.source.partition, query).await;
-        let Some(assignment) = self.assignments.get_mut(slot.0) else { return Ok(()) };
+        let Some(assignment) = self.assignments.get_mut(&slot) else { return Ok(()) };
         match found {
             Ok(found) => assignment.seek(found.offset, LeaderEpoch::UNKNOWN),
             Err(error) => {

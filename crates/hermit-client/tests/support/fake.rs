@@ -114,6 +114,20 @@ impl Peer {
         .await
     }
 
+    /// The next request; `None` when the client hung up. Can be cancelled.
+    pub async fn next(&mut self) -> Option<Unit> {
+        loop {
+            while let Some(unit) = self.deframer.next_unit().unwrap() {
+                if unit.header().record_count != Operation::Heartbeat.number() {
+                    return Some(unit);
+                }
+            }
+            if self.stream.read_buf(self.deframer.buffer()).await.ok()? == 0 {
+                return None;
+            }
+        }
+    }
+
     /// Waits for the client to hang up; requests before that are dropped.
     pub async fn hung_up(&mut self) {
         within(async {

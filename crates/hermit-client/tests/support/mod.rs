@@ -10,6 +10,7 @@
 )]
 
 pub mod fake;
+pub mod group;
 pub mod proxy;
 
 use std::net::SocketAddr;
