@@ -345,3 +345,12 @@ async fn a_paused_partition_of_a_member_is_not_read() {
     consumer.resume("t", 0).unwrap();
     assert_eq!(take(&mut consumer, 4).await, [(0, 96), (0, 97), (0, 98), (0, 99)]);
 }
+
+/// Consumers, their futures and their helpers can move between threads.
+#[test]
+fn consumers_can_be_sent_and_shared() {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Consumer>();
+    shared::<hermit_client::Acker>();
+    shared::<hermit_client::CommitHandle>();
+}

@@ -1,7 +1,7 @@
 //! How the application follows what its group gives it and takes from it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hermit_proto::{Offset, PartitionId};
 
@@ -98,8 +98,18 @@ impl Revoked {
     }
 }
 
-/// A listener in a consumer.
-pub(super) struct Listener(pub(super) Box<dyn RebalanceListener>);
+/// A listener in a consumer. Behind a lock that is never taken, so that a consumer can be shared though its listener cannot.
+pub(super) struct Listener(Mutex<Box<dyn RebalanceListener>>);
+
+impl Listener {
+    pub(super) fn new(listener: impl RebalanceListener + 'static) -> Self {
+        Self(Mutex::new(Box::new(listener)))
+    }
+
+    pub(super) fn get(&mut self) -> &mut dyn RebalanceListener {
+        &mut **self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -108,7 +108,7 @@ impl Consumer {
     /// }
     /// ```
     pub fn set_rebalance_listener(&mut self, listener: impl RebalanceListener + 'static) {
-        self.listener = Some(Listener(Box::new(listener)));
+        self.listener = Some(Listener::new(listener));
         if let Some(shared) = &self.group {
             shared.with(|state| state.listens = true);
         }
@@ -188,8 +188,8 @@ impl Consumer {
             }
             still
         });
-        if let Some(Listener(listener)) = self.listener.as_mut().filter(|_| !lost.is_empty()) {
-            listener.on_lost(&lost);
+        if let Some(listener) = self.listener.as_mut().filter(|_| !lost.is_empty()) {
+            listener.get().on_lost(&lost);
         }
         self.take_up(views);
         gone
@@ -227,9 +227,9 @@ impl Consumer {
             positions.push(assignment.place());
             self.insert(assignment);
         }
-        let Some(Listener(listener)) = self.listener.as_mut().filter(|_| !positions.is_empty()) else { return };
+        let Some(listener) = self.listener.as_mut().filter(|_| !positions.is_empty()) else { return };
         let mut assigned = Assigned { positions, seeks: Vec::new() };
-        listener.on_assigned(&mut assigned);
+        listener.get().on_assigned(&mut assigned);
         for (partition, offset) in assigned.seeks {
             if let Err(error) = self.seek(&partition.topic, partition.partition, offset) {
                 tracing::warn!(%error, "a rebalance listener seeks elsewhere");
@@ -256,9 +256,9 @@ impl Consumer {
 
     /// Tells the listener, and has committed what it wants to be.
     pub(super) fn revoke(&mut self, positions: Vec<Position>) -> Option<super::group::CommitWait> {
-        let Listener(listener) = self.listener.as_mut()?;
+        let listener = self.listener.as_mut()?;
         let mut revoked = Revoked { positions, commits: Vec::new() };
-        listener.on_revoked(&mut revoked);
+        listener.get().on_revoked(&mut revoked);
         if revoked.commits.is_empty() {
             return None;
         }
