@@ -1,11 +1,13 @@
 //! What an embedder tells the broker.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermit_log::LogConfig;
 
 use crate::error::BrokerError;
+use crate::hooks::Hooks;
 use crate::limits::Limits;
 use crate::topic::TopicSettings;
 
@@ -43,6 +45,8 @@ pub struct BrokerConfig {
     /// What clients are told of the settings, as names and values, in the order of the manual: whoever starts the broker knows by which names
     /// its settings go. No secrets: every client may ask. Default: none.
     pub described_settings: Vec<(String, String)>,
+    /// What an embedder has added. Default: nothing.
+    pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl BrokerConfig {
@@ -64,6 +68,7 @@ impl BrokerConfig {
             id_seed: None,
             max_open_files: 2048,
             described_settings: Vec::new(),
+            hooks: None,
         }
     }
 

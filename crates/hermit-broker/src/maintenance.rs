@@ -31,6 +31,7 @@ fn run(weak: &WeakBroker, interval: Duration) {
         } else {
             broker.check_space();
             broker.tick_groups();
+            broker.tell_waiting();
         }
     }
 }

@@ -1,20 +1,32 @@
 //! How far a partition's log has got, and who waits for it to get further.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::task::Poll;
 
 use hermit_log::{Bounds, LogError, LogListener};
-use hermit_proto::Offset;
+use hermit_proto::{Offset, PartitionId, TopicName};
 use parking_lot::Mutex;
 
 use crate::error::BrokerError;
+use crate::events::{Event, Events};
 use crate::signal::Signal;
 
 /// A partition's progress. The log reports to it; it wakes those whose offset was passed.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     state: Mutex<State>,
+    /// Who is told of failures and damage, if anybody.
+    watched: Option<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    events: Arc<Events>,
+    topic: TopicName,
+    partition: PartitionId,
+    /// The first offsets of ranges of which damage was told.
+    damaged: Mutex<HashSet<Offset>>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +72,23 @@ impl State {
 }
 
 impl Progress {
+    /// No progress yet, of a partition whose failures and damage are told to `events`.
+    pub(crate) fn new(events: Option<&Arc<Events>>, topic: &TopicName, partition: PartitionId) -> Self {
+        let watched =
+            events.map(|events| Watched { events: Arc::clone(events), topic: topic.clone(), partition, damaged: Mutex::default() });
+        Self { state: Mutex::default(), watched }
+    }
+
+    /// A range was found damaged. Told once.
+    pub(crate) fn damaged(&self, from: Offset, next: Offset) {
+        if let Some(watched) = &self.watched
+            && watched.damaged.lock().insert(from)
+        {
+            let (topic, partition) = (watched.topic.clone(), watched.partition);
+            watched.events.push(Event::PartitionDamaged { topic, partition, from, next });
+        }
+    }
+
     /// The end of what consumers see, exclusive.
     pub(crate) fn high_watermark(&self) -> Offset {
         self.state.lock().high_watermark
@@ -137,6 +166,9 @@ impl LogListener for Progress {
         let mut state = self.state.lock();
         if state.end.is_none() {
             state.end = Some(End::Failed(reason.clone()));
+            if let Some(Watched { events, topic, partition, .. }) = &self.watched {
+                events.push(Event::PartitionReadOnly { topic: topic.clone(), partition: *partition, reason: reason.clone() });
+            }
         }
         state.wake_all();
     }

@@ -8,6 +8,7 @@ use hermit_proto::{Offset, PartitionId, TopicId, TopicName};
 use super::{Broker, Phase, topics};
 use crate::directories;
 use crate::error::{BrokerError, Counted};
+use crate::events::Event;
 use crate::manifest::{Growth, Manifest, Record};
 use crate::partition::Partition;
 use crate::start::open_more;
@@ -47,6 +48,7 @@ impl Broker {
         self.inner.registry.insert(&altered);
         drop(manifest);
         tracing::info!(topic = %name, ?settings, "altered a topic");
+        self.tell(|| Event::TopicAltered { topic: altered.meta.clone(), before: topic.meta.settings });
         failed.map_or(Ok(altered), Err)
     }
 
@@ -84,6 +86,7 @@ impl Broker {
         self.inner.registry.insert(&grown);
         drop(manifest);
         tracing::warn!(topic = %name, before, partitions, "added partitions to a topic: keys move to other partitions from here on");
+        self.tell(|| Event::TopicGrown { topic: grown.meta.clone(), before });
         Ok(grown)
     }
 
@@ -111,7 +114,7 @@ impl Broker {
         epoch: hermit_proto::LeaderEpoch,
     ) -> Result<Vec<Arc<Partition>>, BrokerError> {
         directories::grow(&*self.inner.env.disk, &self.config().data_dir, meta, from..meta.partitions)?;
-        let added = open_more(self.config(), &self.inner.env, meta, from, epoch);
+        let added = open_more(self.config(), &self.inner.env, self.events(), meta, from, epoch);
         match added.iter().find_map(|partition| partition.log().err()) {
             None => Ok(added),
             Some(error) => {

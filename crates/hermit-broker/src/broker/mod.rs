@@ -3,6 +3,7 @@
 mod alter;
 mod describe;
 mod groups;
+mod hooks;
 mod positions;
 mod stop;
 mod topics;
@@ -22,7 +23,9 @@ pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
+use crate::events::{Event, Events};
 use crate::groups::Groups;
+use crate::hooks::Client;
 use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
@@ -70,6 +73,10 @@ pub(crate) struct Inner {
     /// The first producer id that was not given out; read without waiting for the manifest.
     producers_end: AtomicI64,
     reserve: Reserve,
+    /// The embedder's hooks, if there are any.
+    events: Option<Arc<Events>>,
+    /// Whether somebody was told that the broker stops.
+    stop_told: AtomicBool,
     low_space: AtomicBool,
     report: OpenReport,
     phase: watch::Sender<Phase>,
@@ -101,10 +108,11 @@ impl Broker {
     pub fn open_with(config: BrokerConfig, env: LogEnv) -> Result<Self, BrokerError> {
         config.check()?;
         let ids = Ids::new(config.id_seed);
-        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, &ids)?;
+        let events = config.hooks.clone().map(|hooks| Arc::new(Events::new(hooks)));
+        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, events.as_ref(), &ids)?;
         let registry = Arc::new(Registry::new());
         topics.iter().for_each(|topic| registry.insert(topic));
-        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone()));
+        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone(), events.clone()));
         let listener: std::sync::Weak<Groups> = Arc::downgrade(&groups);
         registry.set_listener(listener);
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
@@ -124,6 +132,8 @@ impl Broker {
             producers_end: AtomicI64::new(producers.end().0),
             producers: Mutex::new(producers),
             reserve,
+            events,
+            stop_told: AtomicBool::new(false),
             low_space: AtomicBool::new(false),
             report,
             phase: watch::Sender::new(Phase::Running),
@@ -135,7 +145,9 @@ impl Broker {
             env,
         };
         let broker = Self { inner: Arc::new(inner) };
-        Ok(broker.with_positions())
+        let broker = broker.with_positions();
+        broker.tell_start();
+        Ok(broker)
     }
 
     fn with_positions(mut self) -> Self {
@@ -233,14 +245,28 @@ impl Broker {
     /// Appends a batch. The ticket tells when it is as durable as the topic promises.
     ///
     /// # Errors
-    /// What the log refuses, [`BrokerError::LowSpace`] while the disk is nearly full, and [`BrokerError::UnknownProducer`] for an id that was
-    /// never given out.
+    /// What the log refuses, [`BrokerError::LowSpace`] while the disk is nearly full, [`BrokerError::UnknownProducer`] for an id that was
+    /// never given out, and [`BrokerError::Rejected`] where a hook says so.
     pub fn append(&self, partition: &Arc<Partition>, batch: &mut Batch) -> Result<Ticket, BrokerError> {
+        self.append_from(partition, batch, None)
+    }
+
+    /// As [`Broker::append`], for a client.
+    pub(crate) fn append_from(
+        &self,
+        partition: &Arc<Partition>,
+        batch: &mut Batch,
+        client: Option<Client<'_>>,
+    ) -> Result<Ticket, BrokerError> {
         self.check_writable()?;
         self.check_producers(batch)?;
+        self.ask_hooks(partition, batch, client)?;
         let appended = Ticket::append(partition, batch);
-        if appended.as_ref().is_err_and(BrokerError::is_disk_full) {
-            self.check_space();
+        if let Err(error) = &appended {
+            if error.is_disk_full() {
+                self.check_space();
+            }
+            self.tell_waiting();
         }
         appended
     }
@@ -277,13 +303,13 @@ impl Broker {
                 return;
             }
         };
-        let low = self.inner.low_space.load(Ordering::Relaxed);
-        if !low && free_bytes < limits.disk_low_bytes {
-            self.inner.low_space.store(true, Ordering::Relaxed);
+        let low_space = &self.inner.low_space;
+        if free_bytes < limits.disk_low_bytes && !low_space.swap(true, Ordering::Relaxed) {
             tracing::error!(free_bytes, low_bytes = limits.disk_low_bytes, "the disk is nearly full: produce requests are refused");
-        } else if low && free_bytes >= limits.disk_high_bytes {
-            self.inner.low_space.store(false, Ordering::Relaxed);
+            self.tell(|| Event::LowSpace { free_bytes });
+        } else if free_bytes >= limits.disk_high_bytes && low_space.swap(false, Ordering::Relaxed) {
             tracing::info!(free_bytes, "there is space again: produce requests are taken");
+            self.tell(|| Event::SpaceAgain { free_bytes });
         }
     }
 
@@ -360,6 +386,7 @@ impl Broker {
         self.check_space();
         self.tick_groups();
         self.tidy_positions();
+        self.tell_waiting();
         for topic in self.topics() {
             for partition in &topic.partitions {
                 if *self.inner.phase.borrow() >= Phase::Closed {

@@ -1,11 +1,13 @@
 //! Stopping.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 
 use super::Broker;
 use crate::error::BrokerError;
+use crate::events::Event;
 use crate::start::clean;
 
 /// Where the broker stands.
@@ -43,6 +45,9 @@ impl Broker {
             }
             later
         });
+        if phase >= Phase::Draining && !self.inner.stop_told.swap(true, Ordering::Relaxed) {
+            self.tell(|| Event::Stopping);
+        }
     }
 
     /// Closes the broker: flushes and checkpoints all logs, and leaves the marker of a clean stop, last. Whoever is served is cut off; see
@@ -79,7 +84,9 @@ impl Broker {
         drop(manifest);
         // After the marker: another broker may have the directory from here on.
         drop(lock.take());
+        drop(lock);
         tracing::info!(clean = marked.is_ok(), "closed the data directory");
+        self.tell(|| Event::Stopped { clean: marked.is_ok() });
         marked
     }
 

@@ -7,6 +7,7 @@ use hermit_proto::{TopicId, TopicName};
 
 use super::{Broker, Phase};
 use crate::error::{BrokerError, Counted};
+use crate::events::Event;
 use crate::manifest::{Manifest, Record};
 use crate::partition::Partition;
 use crate::start::open_topic;
@@ -68,7 +69,7 @@ impl Broker {
         manifest.append(&[Record::CreateIntent(meta.clone())])?;
         let disk = &*self.inner.env.disk;
         let topic = match crate::directories::create(disk, &self.config().data_dir, &meta) {
-            Ok(()) => open_topic(self.config(), &self.inner.env, &meta, epoch),
+            Ok(()) => open_topic(self.config(), &self.inner.env, self.events(), &meta, epoch),
             Err(error) => return Err(self.undo_create(&mut manifest, &meta, error)),
         };
         if let Some(error) = topic.partitions.iter().find_map(|partition| partition.log().err()) {
@@ -80,7 +81,12 @@ impl Broker {
             return Err(self.undo_create(&mut manifest, &meta, error));
         }
         self.inner.registry.insert(&topic);
+        drop(manifest);
         tracing::info!(topic = %topic.meta.name, %id, partitions, "created a topic");
+        // Positions are created within calls of their own, which hold locks.
+        if !topic.meta.name.is_internal() {
+            self.tell(|| Event::TopicCreated { topic: topic.meta.clone() });
+        }
         Ok(topic)
     }
 
@@ -128,6 +134,7 @@ impl Broker {
             offsets.forget_topic(id, self.monotonic());
         }
         tracing::info!(topic = %name, %id, "deleted a topic");
+        self.tell(|| Event::TopicDeleted { name: name.clone(), id });
         Ok(())
     }
 }

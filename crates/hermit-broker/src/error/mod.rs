@@ -153,6 +153,12 @@ pub enum BrokerError {
         /// Which, from 0.
         index: usize,
     },
+    /// A hook of the embedder refused it.
+    #[error("rejected: {message}")]
+    Rejected {
+        /// The hook's message.
+        message: String,
+    },
     /// Free space fell below the threshold.
     #[error("the disk has {free_bytes} free bytes, less than {low_bytes}; free some, and try again")]
     LowSpace {

@@ -42,6 +42,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::Log(log) => log_to_wire(log, &line(error)),
         BrokerError::RecordSet { .. } => wire(Status::Malformed).field("frame"),
         BrokerError::RecordSetNotAllowed { .. } => wire(Status::RecordSetNotAllowed).field("frame"),
+        BrokerError::Rejected { message } => WireError::new(Status::Rejected, message.as_str()).field("frames"),
         BrokerError::LowSpace { .. } => wire(Status::DiskFull),
         BrokerError::CommitBeyondEnd { high_watermark, .. } => {
             wire(Status::CommitBeyondEnd).field("offset").detail(high_watermark.0)

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use hermit_proto::session::{AssignedPartition, AssignedTopic, Assignment};
-use hermit_proto::{GroupName, MemberId, TopicName};
+use hermit_proto::{Generation, GroupName, MemberId, TopicName};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::group::{Effects, Group};
 use super::member::Fence;
 use super::subscription::Subscription;
 use crate::error::BrokerError;
+use crate::events::{Event, Events};
 use crate::signal::Signal;
 
 /// One group with members, behind its lock.
@@ -25,6 +26,9 @@ pub(crate) struct Cell {
 pub(crate) struct State {
     pub(crate) group: Group,
     pub(crate) seats: HashMap<MemberId, Seat>,
+    /// Who is told of its generations and of fenced members, if anybody.
+    events: Option<Arc<Events>>,
+    told: Generation,
     /// Nobody is in it any more, and nobody will be: another cell takes its place.
     pub(super) dead: bool,
 }
@@ -48,8 +52,8 @@ pub(crate) struct Waiter {
 }
 
 impl Cell {
-    pub(super) fn new(name: GroupName, group: Group) -> Self {
-        Self { name, state: Mutex::new(State { group, seats: HashMap::new(), dead: false }) }
+    pub(super) fn new(name: GroupName, group: Group, events: Option<Arc<Events>>) -> Self {
+        Self { name, state: Mutex::new(State { told: group.generation(), group, seats: HashMap::new(), events, dead: false }) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -88,8 +92,16 @@ impl State {
                 Fence::Silent => "no heartbeat within its session timeout",
                 Fence::Slow => "a partition was not given up within its processing timeout",
             };
+            if let Some(events) = &self.events {
+                events.push(Event::MemberFenced { group: name.clone(), member, reason: why });
+            }
             tracing::warn!(group = %name, %member, client = %seat.client, address = %seat.address, why, "put a member out of its group");
         }
+        let generation = self.group.generation();
+        if let Some(events) = self.events.as_ref().filter(|_| generation != self.told) {
+            events.push(Event::GroupRebalanced { group: name.clone(), generation, members: self.seats.len() });
+        }
+        self.told = generation;
         for member in changed {
             if let Some(seat) = self.seats.get_mut(&member) {
                 seat.wake();

@@ -19,6 +19,7 @@ use super::group::{Group, GroupTopic, Joining, Refusal, Waits};
 use super::member::Timeouts;
 use super::subscription::Subscription;
 use crate::error::{BrokerError, Counted};
+use crate::events::Events;
 use crate::limits::Limits;
 use crate::registry::{Registry, TopicListener};
 use crate::topic::Topic;
@@ -49,13 +50,14 @@ pub(crate) struct Groups {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     limits: Limits,
+    events: Option<Arc<Events>>,
     /// No group begins with a generation below this: one of the same name may have got so far.
     next_generation: AtomicU64,
 }
 
 impl Groups {
-    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, limits: Limits) -> Self {
-        Self { cells: RwLock::default(), registry, clock, limits, next_generation: AtomicU64::new(0) }
+    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, limits: Limits, events: Option<Arc<Events>>) -> Self {
+        Self { cells: RwLock::default(), registry, clock, limits, events, next_generation: AtomicU64::new(0) }
     }
 
     fn now(&self) -> u64 {
@@ -152,7 +154,7 @@ impl Groups {
             first: nanos(self.limits.group_initial_delay),
             returning: nanos(self.limits.group_return_delay.max(self.limits.group_initial_delay)),
         };
-        let cell = Arc::new(Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits)));
+        let cell = Arc::new(Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), self.events.clone()));
         cells.insert(name.clone(), Arc::clone(&cell));
         Ok(cell)
     }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
 use crate::error::{BrokerError, to_wire};
+use crate::events::Event;
 
 /// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
@@ -55,15 +56,46 @@ pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
         tracing::debug!(%peer, %error, "small answers may be slow, or a vanished peer stay unnoticed");
     }
     let connection = Connection { broker, stream, peer };
+    let mut told = Told::new(broker, peer);
     let mut phase = broker.phase();
     let end = tokio::select! {
         end = Box::pin(serve(connection)) => end,
         () = reached(&mut phase, Phase::Cutting) => End::Stopping,
     };
+    told.ends(&end);
     match end {
         End::Peer | End::Stopping => tracing::debug!(%peer, %end, "connection ended"),
         End::Broken(_) | End::Timeout(_) => tracing::info!(%peer, %end, "connection ended"),
         End::Refused(_) | End::Broker(_) => tracing::warn!(%peer, %end, "connection closed"),
+    }
+}
+
+/// Tells the embedder that a connection was opened and, also where its task is cut off or panics, that it has ended.
+struct Told<'a> {
+    broker: &'a Broker,
+    peer: SocketAddr,
+    reason: String,
+}
+
+impl<'a> Told<'a> {
+    fn new(broker: &'a Broker, peer: SocketAddr) -> Self {
+        broker.tell(|| Event::ConnectionOpened { peer });
+        Self { broker, peer, reason: String::new() }
+    }
+
+    fn ends(&mut self, end: &End) {
+        if self.broker.events().is_some() {
+            self.reason = end.to_string();
+        }
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.broker.tell(|| {
+            let reason = if self.reason.is_empty() { "cut off".into() } else { std::mem::take(&mut self.reason) };
+            Event::ConnectionClosed { peer: self.peer, reason }
+        });
     }
 }
 

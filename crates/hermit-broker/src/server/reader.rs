@@ -107,6 +107,9 @@ impl Reader {
 
     /// Takes over what was read. `None`: ask again.
     pub(super) fn take(&mut self, read: Warmed) -> Result<Option<Range>, BrokerError> {
+        if let Err(LogError::Corrupt { from, next }) = read {
+            self.partition.progress().damaged(from, next);
+        }
         match read {
             Ok(Read::Range(cursor, range)) => {
                 self.place = Some(cursor);

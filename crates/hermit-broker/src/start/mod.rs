@@ -25,6 +25,7 @@ use self::open_manifest::OpenManifest;
 use self::rebuild::FoundDir;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
+use crate::events::Events;
 use crate::ids::Ids;
 use crate::layout;
 use crate::manifest::{self, Damage, Entry, Facts, Growth, Manifest, Record, Stage, State};
@@ -42,7 +43,7 @@ pub(crate) struct Started {
 }
 
 /// Opens a data directory, which is locked first.
-pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<Started, BrokerError> {
+pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, events: Option<&Arc<Events>>, ids: &Ids) -> Result<Started, BrokerError> {
     let (disk, dir) = (&*env.disk, config.data_dir.as_path());
     let io = |operation, path: &Path, error| BrokerError::io(operation, path, error);
     let lock = create_and_lock(disk, dir)?;
@@ -63,7 +64,7 @@ pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, ids: &Ids) -> Result<St
     // Before what was deleted is forgotten.
     report.unknown = unknown_dirs(manifest.state(), &known);
     finish_interrupted(disk, dir, &mut manifest, &reserve, &mut report);
-    let OpenPartitions { topics, reports } = partitions::open_all(config, env, manifest.state(), report.clean);
+    let OpenPartitions { topics, reports } = partitions::open_all(config, env, events, manifest.state(), report.clean);
     report.partitions = reports;
     reserve.refill();
     Ok(Started { lock, manifest, reserve, topics, report })

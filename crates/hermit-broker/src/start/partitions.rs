@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::report::PartitionReport;
 use crate::config::BrokerConfig;
+use crate::events::Events;
 use crate::layout;
 use crate::manifest::{Stage, State};
 use crate::partition::Partition;
@@ -26,7 +27,13 @@ pub(crate) struct OpenPartitions {
 type Opened = (Partition, PartitionReport);
 
 /// Opens all partitions of all topics that are there.
-pub(super) fn open_all(config: &BrokerConfig, env: &LogEnv, state: &State, clean: bool) -> OpenPartitions {
+pub(super) fn open_all(
+    config: &BrokerConfig,
+    env: &LogEnv,
+    events: Option<&Arc<Events>>,
+    state: &State,
+    clean: bool,
+) -> OpenPartitions {
     let start = Start { clean, leader_epoch: state.epoch };
     let live: Vec<&TopicMeta> = state.topics.values().filter(|entry| entry.stage == Stage::Live).map(|entry| &entry.meta).collect();
     let jobs: Vec<(usize, PartitionId)> =
@@ -36,7 +43,7 @@ pub(super) fn open_all(config: &BrokerConfig, env: &LogEnv, state: &State, clean
     let work = || {
         while let Some((topic, partition)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(meta) = live.get(*topic) else { continue };
-            let opened = open_partition(config, env, meta, *partition, start);
+            let opened = open_partition(config, env, events, meta, *partition, start);
             done.lock().push((*topic, opened));
         }
     };
@@ -65,29 +72,46 @@ pub(super) fn open_all(config: &BrokerConfig, env: &LogEnv, state: &State, clean
 }
 
 /// Opens a topic that was just created.
-pub(crate) fn open_topic(config: &BrokerConfig, env: &LogEnv, meta: &TopicMeta, leader_epoch: LeaderEpoch) -> Arc<Topic> {
-    Arc::new(Topic { meta: meta.clone(), partitions: open_more(config, env, meta, 0, leader_epoch) })
+pub(crate) fn open_topic(
+    config: &BrokerConfig,
+    env: &LogEnv,
+    events: Option<&Arc<Events>>,
+    meta: &TopicMeta,
+    leader_epoch: LeaderEpoch,
+) -> Arc<Topic> {
+    Arc::new(Topic { meta: meta.clone(), partitions: open_more(config, env, events, meta, 0, leader_epoch) })
 }
 
 /// Opens the partitions from number `from` on, which were just created.
 pub(crate) fn open_more(
     config: &BrokerConfig,
     env: &LogEnv,
+    events: Option<&Arc<Events>>,
     meta: &TopicMeta,
     from: u32,
     leader_epoch: LeaderEpoch,
 ) -> Vec<Arc<Partition>> {
     let start = Start { clean: true, leader_epoch };
-    let open = |partition| Arc::new(open_partition(config, env, meta, PartitionId(partition), start).0);
+    let open = |partition| Arc::new(open_partition(config, env, events, meta, PartitionId(partition), start).0);
     (from..meta.partitions).map(open).collect()
 }
 
-fn open_partition(config: &BrokerConfig, env: &LogEnv, meta: &TopicMeta, id: PartitionId, start: Start) -> Opened {
-    let progress = Arc::new(Progress::default());
+fn open_partition(
+    config: &BrokerConfig,
+    env: &LogEnv,
+    events: Option<&Arc<Events>>,
+    meta: &TopicMeta,
+    id: PartitionId,
+    start: Start,
+) -> Opened {
+    let progress = Arc::new(Progress::new(events, &meta.name, id));
     let (log, recovery) = match open_log(config, env, meta, id, start, &progress) {
         Ok((log, report)) => (Ok(log), Ok(report)),
         Err(error) => (Err(error.clone()), Err(error)),
     };
+    for range in recovery.as_ref().map(|report: &RecoveryReport| report.fenced.as_slice()).unwrap_or_default() {
+        progress.damaged(range.from, range.next);
+    }
     let report = PartitionReport { topic: meta.name.clone(), partition: id, recovery };
     (Partition::new(meta.id, id, meta.settings.compaction, log, progress), report)
 }

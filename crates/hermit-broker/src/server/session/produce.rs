@@ -7,8 +7,8 @@ use hermit_proto::{CorrelationId, Unit};
 
 use super::owed::Answer;
 use super::state::{Session, Stage};
-use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
+use crate::hooks::Client;
 use crate::partition::Partition;
 use crate::record_sets;
 
@@ -26,7 +26,7 @@ impl Session {
             Ok(partition) => partition,
             Err(error) => return self.refuse_produce(&target, correlation, &error),
         };
-        let (until, answer) = match append(&self.broker, &partition, unit) {
+        let (until, answer) = match self.append(&partition, unit) {
             Ok(response) if target.acks == Acks::Committed => (response.end_offset, Answer::Produced(response)),
             Ok(_not_answered) => return,
             Err(error) => return self.refuse_produce(&target, correlation, &error),
@@ -36,25 +36,26 @@ impl Session {
         self.owed.settle(token, &self.signal, &mut self.out);
     }
 
+    fn append(&self, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
+        let mut batch = self.broker.parse(unit.into_payload())?;
+        if partition.is_compacted() {
+            record_sets::check_compacted(&batch)?;
+        }
+        let client = Client { name: &self.client, address: &self.address };
+        let ticket = self.broker.append_from(partition, &mut batch, Some(client))?;
+        let appended = ticket.appended();
+        Ok(ProduceResponse {
+            base_offset: appended.base_offset,
+            end_offset: appended.next_offset,
+            append_time: appended.append_time,
+            duplicate: appended.duplicates > 0 && appended.duplicates == batch.frames().len(),
+        })
+    }
+
     /// In its turn: behind the answers that the partition still owes.
     fn refuse_produce(&mut self, target: &ProduceTarget, correlation: CorrelationId, error: &BrokerError) {
         if let Err(error) = self.owed.refuse(target.topic, target.partition, correlation, to_wire(error)) {
             error.encode(correlation, &mut self.out);
         }
     }
-}
-
-fn append(broker: &Broker, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
-    let mut batch = broker.parse(unit.into_payload())?;
-    if partition.is_compacted() {
-        record_sets::check_compacted(&batch)?;
-    }
-    let ticket = broker.append(partition, &mut batch)?;
-    let appended = ticket.appended();
-    Ok(ProduceResponse {
-        base_offset: appended.base_offset,
-        end_offset: appended.next_offset,
-        append_time: appended.append_time,
-        duplicate: appended.duplicates > 0 && appended.duplicates == batch.frames().len(),
-    })
 }

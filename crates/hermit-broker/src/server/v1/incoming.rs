@@ -12,7 +12,6 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 pub(super) struct Incoming {
     pub(super) deframer: Deframer,
     limits: FrameLimits,
-    compacted: bool,
 }
 
 /// What a read brought.
@@ -29,16 +28,16 @@ pub(super) struct Gathered {
 }
 
 impl Incoming {
-    pub(super) fn new(limits: FrameLimits, compacted: bool, already_read: &[u8]) -> Self {
+    pub(super) fn new(limits: FrameLimits, already_read: &[u8]) -> Self {
         let max_key_bytes = u32::try_from(limits.max_body_bytes).unwrap_or(u32::MAX);
         let units = UnitLimits { max_key_bytes, max_body_bytes: limits.max_body_bytes };
         let mut deframer = Deframer::new(&[magic::DATA_V1], units);
         deframer.extend(already_read);
-        Self { deframer, limits, compacted }
+        Self { deframer, limits }
     }
 
-    /// Takes whole frames out of the buffer, `most` at most. Those before a bad one are good.
-    pub(super) fn gather(&mut self, most: usize) -> Gathered {
+    /// Takes whole frames out of the buffer, `most` at most, for a topic that is compacted or is not. Those before a bad one are good.
+    pub(super) fn gather(&mut self, most: usize, compacted: bool) -> Gathered {
         let mut gathered = Gathered::default();
         while gathered.refused.is_none() {
             if gathered.count >= most || gathered.frames.len() >= MAX_BATCH_BYTES {
@@ -48,7 +47,7 @@ impl Incoming {
             match self.deframer.next_unit() {
                 Ok(None) => break,
                 Err(error) => gathered.refused = Some(error.to_string()),
-                Ok(Some(unit)) => match self.take(unit.header(), unit.key(), unit.payload(), &mut gathered.frames) {
+                Ok(Some(unit)) => match self.take(unit.header(), unit.key(), unit.payload(), compacted, &mut gathered.frames) {
                     Ok(()) => gathered.count += 1,
                     Err(reason) => gathered.refused = Some(reason),
                 },
@@ -57,9 +56,16 @@ impl Incoming {
         gathered
     }
 
-    fn take(&self, header: &hermit_proto::Header, key: &[u8], payload: &[u8], frames: &mut BytesMut) -> Result<(), String> {
+    fn take(
+        &self,
+        header: &hermit_proto::Header,
+        key: &[u8],
+        payload: &[u8],
+        compacted: bool,
+        frames: &mut BytesMut,
+    ) -> Result<(), String> {
         let accepted = accept_header(header, &self.limits).map_err(|error| error.to_string())?;
-        if self.compacted && (key.is_empty() || accepted.record_count != 1) {
+        if compacted && (key.is_empty() || accepted.record_count != 1) {
             return Err("a compacted topic takes single records with a key".into());
         }
         let frame = opaque_frame(&accepted, key, payload);
@@ -88,7 +94,7 @@ mod tests {
     }
 
     fn gather(bytes: &[u8], compacted: bool) -> (Vec<u32>, Option<String>) {
-        let gathered = Incoming::new(limits(), compacted, bytes).gather(100);
+        let gathered = Incoming::new(limits(), bytes).gather(100, compacted);
         let mut counts = Vec::new();
         let mut rest: &[u8] = &gathered.frames;
         while !rest.is_empty() {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::incoming::Incoming;
 use crate::broker::{Broker, Phase, reached};
 use crate::error::BrokerError;
+use crate::hooks::Client;
 use crate::memory::Share;
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
@@ -29,14 +30,15 @@ pub(in crate::server) async fn produce(
     topic: TopicName,
     partition: PartitionId,
 ) -> End {
-    let (partition, compacted) = match find(connection.broker, topic, partition).await {
+    let partition = match find(connection.broker, topic, partition).await {
         Ok(found) => found,
         Err(end) => return end,
     };
-    let incoming = Incoming::new(connection.broker.limits().frame_limits(), compacted, &already_read);
+    let incoming = Incoming::new(connection.broker.limits().frame_limits(), &already_read);
     drop(already_read);
     let mut producer = Producer {
         share: connection.broker.budget().share(),
+        address: connection.peer.to_string(),
         connection,
         partition,
         incoming,
@@ -52,8 +54,8 @@ pub(in crate::server) async fn produce(
     end
 }
 
-/// The partition, and whether it is compacted. A topic that is not there is created, which may take its time; others do not wait for that.
-async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Result<(Arc<Partition>, bool), End> {
+/// The partition. A topic that is not there is created, which may take its time; others do not wait for that.
+async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Result<Arc<Partition>, End> {
     let topic = match broker.topic(&name) {
         Ok(topic) if !name.is_internal() => topic,
         _ => {
@@ -64,7 +66,7 @@ async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Resul
     };
     let partition = topic.partition(partition)?;
     partition.log()?;
-    Ok((Arc::clone(partition), topic.meta.settings.compaction))
+    Ok(Arc::clone(partition))
 }
 
 /// An answer that is owed.
@@ -77,6 +79,8 @@ struct Owed {
 
 struct Producer<'a> {
     connection: Connection<'a>,
+    /// Where the peer connects from.
+    address: String,
     partition: Arc<Partition>,
     incoming: Incoming,
     owed: VecDeque<Owed>,
@@ -149,11 +153,12 @@ impl Producer<'_> {
     /// Appends what has been read, in one batch.
     fn append(&mut self) {
         let most = self.connection.broker.limits().max_pending_answers.saturating_sub(self.owed.len());
-        let gathered = self.incoming.gather(most);
+        // As it is now: the topic may have been altered since the last frames.
+        let gathered = self.incoming.gather(most, self.partition.is_compacted());
         self.more = gathered.more;
         self.share.set(self.incoming.deframer.buffered_bytes() as u64);
         if gathered.count > 0 {
-            match append(self.connection.broker, &self.partition, gathered.frames) {
+            match self.append_batch(gathered.frames) {
                 Ok(stored) => self.owed.extend(stored),
                 Err(error) if error.is_retryable() && !matches!(error, BrokerError::ShuttingDown) => {
                     tracing::debug!(peer = %self.connection.peer, %error, "frames were refused for now");
@@ -216,6 +221,18 @@ impl Producer<'_> {
         Ok(())
     }
 
+    fn append_batch(&self, frames: BytesMut) -> Result<Vec<Owed>, BrokerError> {
+        let broker = self.connection.broker;
+        let mut batch = broker.parse(frames)?;
+        let client = Client { name: "", address: &self.address };
+        broker.append_from(&self.partition, &mut batch, Some(client))?;
+        let owed = |frame: &hermit_log::BatchFrame| Owed {
+            until: Offset(frame.offset.0.saturating_add(frame.prefix.header.record_count.into())),
+            answer: Answer::Stored(frame.offset),
+        };
+        Ok(batch.frames().iter().map(owed).collect())
+    }
+
     /// Nothing is under way: an idle connection keeps no buffers.
     fn rest(&mut self) {
         self.incoming.deframer.release();
@@ -226,17 +243,4 @@ impl Producer<'_> {
             self.owed = VecDeque::new();
         }
     }
-}
-
-fn append(
-    broker: &Broker,
-    partition: &Arc<Partition>,
-    frames: BytesMut,
-) -> Result<impl Iterator<Item = Owed> + use<>, BrokerError> {
-    let mut batch = broker.parse(frames)?;
-    broker.append(partition, &mut batch)?;
-    let frames: Vec<_> = batch.frames().iter().map(|frame| (frame.offset, frame.prefix.header.record_count)).collect();
-    Ok(frames
-        .into_iter()
-        .map(|(offset, count)| Owed { until: Offset(offset.0.saturating_add(count.into())), answer: Answer::Stored(offset) }))
 }

@@ -1,6 +1,6 @@
 //! A broker inside another program: appending and reading in process, and serving the same topics to clients.
 //!
-//! `cargo run -p hermit-broker --example embedded`
+//! `cargo run -p hermit-broker --example embed`
 
 use std::sync::Arc;
 
