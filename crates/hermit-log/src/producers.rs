@@ -13,7 +13,7 @@ use crate::error::ProducerError;
 use crate::names::FileName;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HPRD", version: 1 };
+const KIND: Kind = Kind { magic: *b"HPRD", version: 2 };
 /// Runs that are remembered of each producer: as many as there may be batches in flight.
 const REMEMBERED: usize = 5;
 /// A run grows no longer: its sequences must not meet themselves when they wrap.
@@ -66,6 +66,14 @@ impl Producer {
     }
 }
 
+/// What was forgotten to make room.
+#[derive(Debug, Default)]
+pub(crate) struct Forgotten {
+    /// The highest id that had been forgotten before.
+    before: Option<ProducerId>,
+    producers: Vec<(ProducerId, Producer)>,
+}
+
 /// A frame as the sequence check sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sequenced {
@@ -88,18 +96,25 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProducerTable {
     producers: HashMap<ProducerId, Producer>,
+    /// The highest id that was forgotten. The broker gives out rising ids: whoever has a lower one, and is not known, may have been known, so
+    /// that its first batch may be one that is here already.
+    forgotten: Option<ProducerId>,
 }
 
 impl ProducerTable {
-    /// Checks one frame and changes nothing. A producer whose idle time is over counts as unknown.
+    /// Checks one frame and changes nothing. A producer whose idle time is over counts as unknown, and so does one that was forgotten to make room:
+    /// also where it begins with sequence 0, as that may be a repetition.
     pub(crate) fn check(&self, frame: &Sequenced, config: &ProducerConfig) -> Result<Verdict, ProducerError> {
         let ProducerStamp { id, epoch, first_sequence: got } = frame.stamp;
         let expiry = u64::try_from(config.expiry.as_nanos()).unwrap_or(u64::MAX);
-        let known =
-            self.producers.get(&id).filter(|producer| frame.append_time.saturating_sub(producer.last_append_time) <= expiry);
-        let Some(producer) = known else {
-            return if got == Sequence(0) { Ok(Verdict::New) } else { Err(ProducerError::Unknown { id }) };
+        let Some(producer) = self.producers.get(&id) else {
+            let is_new = got == Sequence(0) && self.forgotten.is_none_or(|forgotten| forgotten < id);
+            return if is_new { Ok(Verdict::New) } else { Err(ProducerError::Unknown { id }) };
         };
+        if frame.append_time.saturating_sub(producer.last_append_time) > expiry {
+            let is_new = got == Sequence(0) && producer.epoch < epoch;
+            return if is_new { Ok(Verdict::New) } else { Err(ProducerError::Unknown { id }) };
+        }
         if epoch < producer.epoch {
             return Err(ProducerError::Fenced { id, current: producer.epoch, got: epoch });
         }
@@ -114,10 +129,12 @@ impl ProducerTable {
         if got == expected { Ok(Verdict::New) } else { Err(ProducerError::OutOfSequence { id, expected, got }) }
     }
 
-    /// Notes a frame that is in the log.
-    pub(crate) fn note(&mut self, frame: &Sequenced, config: &ProducerConfig) {
+    /// Notes a frame that is in the log. Answers what had to be forgotten for it, for [`ProducerTable::restore`].
+    pub(crate) fn note(&mut self, frame: &Sequenced, config: &ProducerConfig) -> Forgotten {
+        let mut forgotten = Forgotten { before: self.forgotten, producers: Vec::new() };
         if self.producers.len() >= config.max && !self.producers.contains_key(&frame.stamp.id) {
-            self.make_room(frame.append_time, config);
+            forgotten.producers = self.make_room(frame.append_time, config);
+            self.forgotten = self.forgotten.max(forgotten.producers.iter().map(|(id, _)| *id).max());
         }
         let fresh = || Producer {
             epoch: frame.stamp.epoch,
@@ -126,7 +143,7 @@ impl ProducerTable {
             last_offset: Offset::ZERO,
         };
         let producer = self.producers.entry(frame.stamp.id).or_insert_with(fresh);
-        // Sequence 0 that is no repetition begins a new life: a new epoch, or the return after the idle time.
+        // Sequence 0 that is no repetition begins a new life: a new epoch.
         if producer.epoch != frame.stamp.epoch || frame.stamp.first_sequence != producer.expected() {
             *producer = fresh();
         }
@@ -138,6 +155,7 @@ impl ProducerTable {
             producer.runs.push_back(Run { first: frame.stamp.first_sequence, count: frame.count, offset: frame.offset });
         }
         producer.last_append_time = producer.last_append_time.max(frame.append_time);
+        forgotten
     }
 
     /// What is known of a producer, to be given back to [`ProducerTable::restore`] where an append comes to nothing.
@@ -145,29 +163,33 @@ impl ProducerTable {
         self.producers.get(&id).cloned()
     }
 
-    pub(crate) fn restore(&mut self, id: ProducerId, saved: Option<Producer>) {
+    pub(crate) fn restore(&mut self, id: ProducerId, saved: Option<Producer>, forgotten: Forgotten) {
         match saved {
             Some(producer) => self.producers.insert(id, producer),
             None => self.producers.remove(&id),
         };
+        self.forgotten = forgotten.before;
+        self.producers.extend(forgotten.producers);
     }
 
     /// Forgets the expired, or else the longest idle.
-    fn make_room(&mut self, now: u64, config: &ProducerConfig) {
+    fn make_room(&mut self, now: u64, config: &ProducerConfig) -> Vec<(ProducerId, Producer)> {
         let expiry = u64::try_from(config.expiry.as_nanos()).unwrap_or(u64::MAX);
-        self.producers.retain(|_, producer| now.saturating_sub(producer.last_append_time) <= expiry);
+        let is_expired = |producer: &Producer| now.saturating_sub(producer.last_append_time) > expiry;
+        let mut forgotten: Vec<_> = self.producers.extract_if(|_, producer| is_expired(producer)).collect();
         while self.producers.len() >= config.max.max(1) {
             let Some(idle) =
                 self.producers.iter().min_by_key(|(id, producer)| (producer.last_append_time, **id)).map(|(id, _)| *id)
             else {
                 break;
             };
-            self.producers.remove(&idle);
+            forgotten.extend(self.producers.remove_entry(&idle));
         }
+        forgotten
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.producers.is_empty()
+        self.producers.is_empty() && self.forgotten.is_none()
     }
 
     /// Whether the frame at `offset` is the last of its producer: compaction keeps it, so that the state can be rebuilt.
@@ -177,6 +199,7 @@ impl ProducerTable {
 
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
+        body.extend_from_slice(&self.forgotten.unwrap_or(ProducerId(-1)).0.to_be_bytes());
         for (id, producer) in &self.producers {
             body.extend_from_slice(&id.0.to_be_bytes());
             body.extend_from_slice(&u32::from(producer.epoch.0.cast_unsigned()).to_be_bytes());
@@ -195,6 +218,7 @@ impl ProducerTable {
     fn decode(body: &[u8]) -> Option<Self> {
         let mut body = Reader(body);
         let mut producers = HashMap::new();
+        let forgotten = Some(ProducerId(body.i64()?)).filter(|id| id.0 >= 0);
         while !body.0.is_empty() {
             let id = ProducerId(body.i64()?);
             let epoch = ProducerEpoch(u16::try_from(body.u32()?).ok()?.cast_signed());
@@ -208,7 +232,7 @@ impl ProducerTable {
             }
             producers.insert(id, Producer { epoch, runs, last_append_time, last_offset });
         }
-        Some(Self { producers })
+        Some(Self { producers, forgotten })
     }
 
     /// Stores the state that holds up to `end`, which is flushed, and removes older snapshots but the last.

@@ -1,7 +1,11 @@
 //! Looking at a directory offline, and repairing it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is the test's failure")]
 
+#[path = "incidents/hooked.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
+mod hooked;
 #[path = "incidents/rig.rs"]
+#[expect(dead_code, reason = "shared with other tests")]
 mod rig;
 
 use std::path::{Path, PathBuf};

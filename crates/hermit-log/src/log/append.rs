@@ -14,7 +14,7 @@ use crate::error::LogError;
 use crate::flusher::Flush;
 use crate::index::{ActiveIndex, IndexEntry};
 use crate::names::FileName;
-use crate::producers::{Producer, Sequenced, Verdict};
+use crate::producers::{Forgotten, Producer, Sequenced, Verdict};
 use crate::segment::{Sealed, Segment};
 use crate::view::End;
 
@@ -32,7 +32,7 @@ pub struct Appended {
 }
 
 /// Producers as they were before an append that may come to nothing.
-type Undo = Vec<(ProducerId, Option<Producer>)>;
+type Undo = Vec<(ProducerId, Option<Producer>, Forgotten)>;
 
 impl Log {
     /// Appends a batch: all of it, or, with an error, nothing. The frames are in the log but not acknowledged: that is when the high watermark has
@@ -64,8 +64,8 @@ impl Log {
         });
         if let Err(error) = appended {
             if let Some(producers) = &mut state.producers {
-                for (id, saved) in undo.into_iter().rev() {
-                    producers.restore(id, saved);
+                for (id, saved, forgotten) in undo.into_iter().rev() {
+                    producers.restore(id, saved, forgotten);
                 }
             }
             return Err(error);
@@ -137,8 +137,8 @@ impl Inner {
                     frame.duplicate = true;
                     continue;
                 }
-                undo.push((stamp.id, producers.saved(stamp.id)));
-                producers.note(&sequenced, &config);
+                let saved = producers.saved(stamp.id);
+                undo.push((stamp.id, saved, producers.note(&sequenced, &config)));
             }
             next = next.checked_add(u64::from(count)).ok_or(LogError::OffsetsExhausted)?;
         }

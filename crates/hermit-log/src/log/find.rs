@@ -12,7 +12,15 @@ use crate::error::LogError;
 use crate::index::IndexEntry;
 use crate::scan::FrameReader;
 use crate::segment::Segment;
-use crate::view::Until;
+use crate::view::{Bounds, End, Until};
+
+/// The log as it was at one moment.
+struct Present {
+    segments: Vec<Arc<Segment>>,
+    high_watermark: End,
+    log_end: End,
+    bounds: Bounds,
+}
 
 impl Log {
     /// A cursor at the frame that has `offset`, or at the next one where there is none. The high watermark is a valid place: the cursor waits there.
@@ -122,14 +130,33 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`].
     pub fn find_time(&self, time: u64) -> Result<Offset, LogError> {
-        let (segments, end, bounds) = {
-            let view = self.inner.view.read();
-            (view.segments.clone(), view.end(Until::HighWatermark), view.bounds())
-        };
+        self.on_present(|present| self.find_time_in(present, time))
+    }
+
+    /// Answers what `find` does with the segments, which it may find removed or replaced: then it looks at those that are there by now.
+    fn on_present<T>(&self, find: impl Fn(&Present) -> Result<T, LogError>) -> Result<T, LogError> {
+        loop {
+            let present = {
+                let view = self.inner.view.read();
+                let [high_watermark, log_end] = [Until::HighWatermark, Until::LogEnd].map(|until| view.end(until));
+                Present { segments: view.segments.clone(), high_watermark, log_end, bounds: view.bounds() }
+            };
+            let is_gone = || present.segments.iter().any(|segment| self.is_gone(segment));
+            match find(&present) {
+                Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound && is_gone() => {}
+                // The log start has passed a segment that was looked at.
+                Err(LogError::OutOfRange { .. }) if is_gone() => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn find_time_in(&self, present: &Present, time: u64) -> Result<Offset, LogError> {
+        let Present { segments, high_watermark: end, bounds, .. } = present;
         let behind = segments.partition_point(|segment| segment.sealed().is_some_and(|sealed| sealed.last_append_time < time));
         for segment in segments.iter().skip(behind) {
             let read_error = |source| LogError::io("read", &segment.wal.path(), source);
-            let Some(limit) = self.inner.view.read().limit_of(segment, end) else { break };
+            let Some(limit) = self.inner.view.read().limit_of(segment, *end) else { break };
             let position = self.proven(segment, segment.floor_of_time(time).map_err(read_error)?, limit)?;
             let mut cursor = Cursor { log: self.clone(), segment: Some(Arc::clone(segment)), position, next: segment.base };
             let mut found = None;
@@ -158,10 +185,11 @@ impl Log {
         if epoch >= self.leader_epoch() {
             return Ok(None);
         }
-        let (segments, end) = {
-            let view = self.inner.view.read();
-            (view.segments.clone(), view.end(Until::LogEnd))
-        };
+        self.on_present(|present| self.epoch_end_in(present, epoch).map(Some))
+    }
+
+    fn epoch_end_in(&self, present: &Present, epoch: LeaderEpoch) -> Result<Offset, LogError> {
+        let Present { segments, log_end: end, .. } = present;
         // Epochs rise from segment to segment.
         let mut low = 0;
         let mut high = segments.len();
@@ -170,7 +198,7 @@ impl Log {
             // The next one that can be told: of a segment that is damaged all through, the epoch is not known.
             let mut known = None;
             for (at, segment) in segments.iter().enumerate().take(high).skip(middle) {
-                let limit = self.inner.view.read().limit_of(segment, end).unwrap_or(0);
+                let limit = self.inner.view.read().limit_of(segment, *end).unwrap_or(0);
                 let of_segment = segment.epoch(limit).map_err(|source| LogError::io("read", &segment.wal.path(), source))?;
                 if let Some(of_segment) = of_segment {
                     known = Some((at, of_segment));
@@ -184,11 +212,11 @@ impl Log {
         }
         // What cannot be told apart counts as the earlier epoch's: that it ended is said only of what is known.
         for segment in segments.iter().skip(low) {
-            let limit = self.inner.view.read().limit_of(segment, end).unwrap_or(0);
+            let limit = self.inner.view.read().limit_of(segment, *end).unwrap_or(0);
             if segment.epoch(limit).map_err(|source| LogError::io("read", &segment.wal.path(), source))?.is_some() {
-                return Ok(Some(segment.base));
+                return Ok(segment.base);
             }
         }
-        Ok(Some(end.offset))
+        Ok(end.offset)
     }
 }

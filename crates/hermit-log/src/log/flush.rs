@@ -27,7 +27,6 @@ struct Job {
     files: Vec<Arc<dyn DiskFile>>,
     sealed: usize,
     sync_dir: bool,
-    durability: Durability,
 }
 
 impl Log {
@@ -98,7 +97,9 @@ impl Inner {
             active.file = None;
         }
         let mut view = self.view.write();
-        let visible = (job.durability == Durability::Sync).then_some(job.end);
+        // The setting may have changed meanwhile, and the high watermark is beyond this flush then.
+        let is_news = job.end.offset > view.bounds().high_watermark;
+        let visible = (state.config.durability == Durability::Sync && is_news).then_some(job.end);
         view.move_ends(None, visible, Some(job.end), None);
         let bounds = view.bounds();
         drop(view);
@@ -138,7 +139,7 @@ impl Inner {
         let files = state.unsynced.iter().map(|(_, file)| file).chain(active).map(|file| Arc::clone(file)).collect();
         let end = self.view.read().end(crate::view::Until::LogEnd);
         let sync_dir = std::mem::take(&mut state.unsynced_dir);
-        Ok(Some(Job { end, appended_bytes: state.appended_bytes, files, sealed, sync_dir, durability: state.config.durability }))
+        Ok(Some(Job { end, appended_bytes: state.appended_bytes, files, sealed, sync_dir }))
     }
 
     fn sync(&self, job: &Job) -> Result<(), LogError> {

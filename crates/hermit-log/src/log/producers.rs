@@ -24,7 +24,7 @@ impl Inner {
         cursor.each_prefix(Until::LogEnd, |prefix| {
             if let Some(stamp) = prefix.producer().filter(|_| prefix.offset() >= from) {
                 let count = prefix.header.record_count;
-                table
+                let _forgotten = table
                     .note(&Sequenced { stamp, count, offset: prefix.offset(), append_time: prefix.extension.append_time }, &config);
             }
             true

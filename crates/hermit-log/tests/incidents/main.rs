@@ -5,4 +5,7 @@ mod compaction;
 mod damage;
 mod flushing;
 mod gaps;
+mod hooked;
+mod producers;
+mod retention;
 mod rig;

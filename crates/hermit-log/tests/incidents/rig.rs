@@ -13,6 +13,8 @@ use hermit_proto::{
     FrameLimits, FrameView, LeaderEpoch, Offset, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence,
 };
 
+use crate::hooked::{Hooked, Hooks};
+
 pub(crate) const SECOND: u64 = 1_000_000_000;
 /// Header and extension.
 pub(crate) const PREFIX_BYTES: u64 = 69;
@@ -57,6 +59,17 @@ impl Bench {
         let env = LogEnv::new(Arc::new(self.disk.clone()), Arc::clone(&clock) as _, Flusher::manual(clock), 64);
         let start = Start { clean, leader_epoch: LeaderEpoch(epoch) };
         Log::open_in(&env, dir(), LogIdentity::default(), config.clone(), start, Arc::new(Deaf)).unwrap()
+    }
+
+    /// On a disk on which something may happen in between.
+    pub(crate) fn open_hooked(&self, config: &LogConfig, clean: bool, epoch: u32) -> (Log, Hooks) {
+        let clock = Arc::clone(&self.clock);
+        let hooks = Hooks::default();
+        let disk = Hooked { disk: self.disk.clone(), hooks: hooks.clone() };
+        // One open file, so that each is opened when it is used.
+        let env = LogEnv::new(Arc::new(disk), Arc::clone(&clock) as _, Flusher::manual(clock), 1);
+        let start = Start { clean, leader_epoch: LeaderEpoch(epoch) };
+        (Log::open_in(&env, dir(), LogIdentity::default(), config.clone(), start, Arc::new(Deaf)).unwrap().0, hooks)
     }
 
     /// Damages the prefix of the frame at `position`, so that its size cannot be believed.

@@ -270,7 +270,7 @@ impl Rig {
             17 => self.read()?,
             18 => self.restart_clean()?,
             19 => self.skip()?,
-            20 => self.alter(),
+            20 => self.alter()?,
             _ => self.restart_killed()?,
         }
         self.model.promise(self.disk.mutations());
@@ -420,20 +420,29 @@ impl Rig {
     }
 
     /// The settings change while the log is in use.
-    fn alter(&mut self) {
+    fn alter(&mut self) -> Result<(), Stop> {
         let rng = &mut self.rng;
         let config = &mut self.plan.config;
         config.segment_bytes = 300 + rng.below(3000) as u64;
         config.retention_age = rng.one_in(3).then(|| Duration::from_secs(rng.below(40) as u64));
         config.retention_bytes = rng.one_in(3).then(|| rng.below(6000) as u64);
+        let was_os = config.durability == Durability::Os;
+        config.durability = if rng.one_in(3) { Durability::Os } else { Durability::Sync };
         if self.plan.switches {
             config.compaction = rng.one_in(2).then(|| some_compaction(rng));
         }
         if let Some(compaction) = config.compaction {
             self.model.tombstone_age = self.model.tombstone_age.min(compaction.tombstone_age.as_secs() * SECOND);
         }
-        self.log.set_config(config.clone()).unwrap();
-        assert_eq!(self.log.config(), *config);
+        let config = config.clone();
+        self.log.set_config(config.clone())?;
+        assert_eq!(self.log.config(), config);
+        if was_os && config.durability == Durability::Sync {
+            // What was shown is flushed now.
+            self.note_flushed();
+        }
+        self.note_bounds();
+        Ok(())
     }
 
     fn note_start(&mut self, before: Bounds) {
