@@ -59,3 +59,66 @@ fn an_old_data_directory_is_looked_at_and_imported() {
     let nothing = offline(&["log", "import", empty.path().to_str().unwrap()]);
     assert!(nothing.status == 1 && nothing.stderr.contains("holds no data of an older HermitMQ"), "{}", nothing.stderr);
 }
+
+fn json_lines(out: &[u8]) -> Vec<serde_json::Value> {
+    out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+#[test]
+fn a_data_directory_is_inspected_verified_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let mut broker = TestBroker::start_in(dir.path());
+    broker.ok(&["topic", "create", "t", "--partitions", "2"], b"");
+    for line in ["first\n", "second\n", "third\n"] {
+        broker.ok(&["produce", "t", "--partition", "0"], line.as_bytes());
+    }
+    for command in ["inspect", "verify", "repair"] {
+        let busy = offline(&["log", command, path]);
+        assert!(busy.status == 1 && busy.stderr.contains("is in use by process "), "{}", busy.stderr);
+    }
+    broker.stop();
+
+    let inspected = offline(&["log", "inspect", path, "--topic", "t", "--output", "json"]);
+    assert_eq!((inspected.status, inspected.stderr.as_str()), (0, ""));
+    let partitions = json_lines(&inspected.stdout);
+    assert_eq!(partitions.len(), 2);
+    assert_eq!(
+        (&partitions[0]["records"], &partitions[0]["log_end"], &partitions[0]["clean"]),
+        (&3.into(), &3.into(), &true.into())
+    );
+    let shown = offline(&["log", "verify", path]);
+    assert_eq!((shown.status, shown.stderr.as_str()), (0, ""));
+    assert!(String::from_utf8_lossy(&shown.stdout).starts_with("the last broker stopped cleanly\n"));
+
+    // A bit of the second record's value turns.
+    let partition = PathBuf::from(partitions[0]["dir"].as_str().unwrap());
+    let segment = partition.join("00000000000000000000.wal");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"second").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+
+    let damaged = offline(&["log", "verify", path, "--topic", "t", "--partition", "0"]);
+    let told = String::from_utf8_lossy(&damaged.stdout).into_owned();
+    assert_eq!(damaged.status, 1);
+    assert!(told.contains("a damaged key or value; offsets 1 to 2 (exclusive) are lost"), "{told}");
+    assert!(damaged.stderr.starts_with("error: 1 range damaged; "), "{}", damaged.stderr);
+    assert_eq!(offline(&["log", "verify", path, "--topic", "t", "--partition", "1"]).status, 0);
+
+    let left = offline(&["log", "repair", path, "--topic", "t"]);
+    assert!(left.status == 1 && left.stderr.starts_with("error: 1 damaged range left as they are"), "{}", left.stderr);
+    let dry = offline(&["log", "repair", path, "--topic", "t", "--drop-damage", "--dry-run"]);
+    assert_eq!((dry.status, std::fs::read(&segment).unwrap() == bytes), (0, true), "{}", dry.stderr);
+    let dropped = offline(&["log", "repair", path, "--topic", "t", "--drop-damage", "--output", "json"]);
+    assert_eq!((dropped.status, dropped.stderr.as_str()), (0, ""));
+    let actions = &json_lines(&dropped.stdout)[0]["actions"];
+    assert!(actions.as_array().unwrap().iter().any(|action| action["action"] == "dropped" && action["next"] == 2), "{actions}");
+    let after = offline(&["log", "verify", path]);
+    assert_eq!((after.status, after.stderr.as_str()), (0, ""));
+
+    let broker = TestBroker::start_in(dir.path());
+    assert_eq!(broker.ok(&["consume", "t", "--until", "end"], b""), "first\nthird\n");
+    let nowhere = offline(&["log", "inspect", "/no/such/dir"]);
+    assert!(nowhere.status == 1 && nowhere.stderr.lines().count() == 1, "{}", nowhere.stderr);
+}

@@ -16,7 +16,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
-pub(crate) use log::{LogCommand, LogImportArgs};
+pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
 pub(crate) use topic::{AddPartitionsArgs, AlterArgs, CreateArgs, Settings, TopicCommand, TrimArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs};

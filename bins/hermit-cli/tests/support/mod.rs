@@ -49,6 +49,11 @@ impl TestBroker {
         Self { runtime, broker, address, _dir: None }
     }
 
+    /// Stops cleanly; the directory can be used then.
+    pub fn stop(&mut self) {
+        self.runtime.block_on(self.broker.shutdown()).unwrap();
+    }
+
     pub fn command(&self, arguments: &[&str]) -> Command {
         command(&self.address.to_string(), arguments)
     }
