@@ -98,7 +98,10 @@ fn a_group_goes_on_behind_what_was_printed() {
     assert_eq!(broker.ok(&[&group[..], &["--count", "1"]].concat(), b""), "3\n");
     assert_eq!(broker.ok(&[&group[..], &["--until", "end"]].concat(), b""), "4\n5\n");
     assert_eq!(broker.ok(&[&group[..], &["--until", "end"]].concat(), b""), "");
-    assert_eq!(broker.ok(&[&group[..], &["--until", "end", "--from", "3"]].concat(), b""), "4\n5\n");
+    // By hand, without joining.
+    let by_hand = ["--until", "end", "--partition", "0"];
+    assert_eq!(broker.ok(&[&group[..], &by_hand].concat(), b""), "");
+    assert_eq!(broker.ok(&[&group[..], &by_hand, &["--from", "3"]].concat(), b""), "4\n5\n");
     assert_eq!(broker.ok(&["consume", "t", "--until", "end", "--count", "0"], b""), "");
 }
 

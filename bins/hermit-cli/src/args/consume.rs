@@ -17,15 +17,16 @@ pub(crate) struct ConsumeArgs {
     /// Only this partition; can be given several times. Default: all.
     #[arg(long, value_name = "N", action = ArgAction::Append)]
     pub(crate) partition: Vec<u32>,
-    /// Begin where this group committed, and commit for it what was printed.
+    /// Read as a member of this group: its members share the partitions, begin where it committed, and commit what they printed. With
+    /// --partition: read just these for the group, which must have no members then.
     #[arg(long)]
     pub(crate) group: Option<String>,
     /// Where to begin: `earliest`, `latest`, an offset, -N (the last N of each partition), a time such as 2026-01-31T12:00:00Z, or an
-    /// age such as 1h. Default: where the group committed, else `earliest`.
+    /// age such as 1h. Default: `earliest`. With --group: where to begin if the group has not committed yet, `earliest` or `latest`.
     #[arg(long, value_name = "WHERE", value_parser = place::place, allow_negative_numbers = true)]
     pub(crate) from: Option<Place>,
     /// Where to end: `end`, at what was there when the command began, or a time or age as for --from, at what was stored before then.
-    /// Default: follow what comes.
+    /// Default: follow what comes. A member of a group ends when the group has come so far.
     #[arg(long, value_name = "WHEN", value_parser = until)]
     pub(crate) until: Option<Until>,
     /// End after N records were printed.
@@ -61,9 +62,18 @@ Times are those at which the broker stored the records. Patterns are those of Ru
 --output json can be read by `produce --json`.";
 
 impl ConsumeArgs {
+    /// Whether this is to become a member of the group, which divides the partitions among all of them.
+    pub(crate) fn joins(&self) -> bool {
+        self.group.is_some() && self.partition.is_empty()
+    }
+
     /// What clap cannot tell of options that exclude each other.
-    pub(super) const fn contradiction(&self) -> Option<&'static str> {
-        None
+    pub(super) fn contradiction(&self) -> Option<&'static str> {
+        let elsewhere = self.from.is_some_and(|from| !matches!(from, Place::Earliest | Place::Latest));
+        (self.joins() && elsewhere).then_some(
+            "with --group, --from is where the group begins if it has not committed yet: `earliest` or `latest`; move the group with \
+             `hermit-cli group seek`, or read without --group",
+        )
     }
 }
 

@@ -3,18 +3,23 @@
 use anyhow::{Result, ensure};
 use hermit_client::{Client, Consumer, Error, Offset, OnDamage, OnLostPosition, Otherwise, PartitionId, Start, TopicMetadata};
 
+use super::member::{self, Printed};
 use crate::args::{ConsumeArgs, Until};
 use crate::place::Place;
 
 /// A consumer of what was asked for.
-pub(super) async fn assign(client: &Client, args: &ConsumeArgs) -> Result<Consumer> {
+pub(super) async fn assign(client: &Client, args: &ConsumeArgs, printed: Printed) -> Result<Consumer> {
     let on_damage = if args.skip_damaged { OnDamage::Skip } else { OnDamage::Stop };
     let mut builder = client.consumer().on_damage(on_damage).on_lost_position(args.on_lost_position.unwrap_or_default());
     if let Some(group) = &args.group {
         builder = builder.group(group);
     }
-    let mut consumer = builder.build()?;
+    // A member would wait for a topic that is not there.
     let topic = client.admin().describe_topic(&args.topic).await?;
+    if args.joins() {
+        return member::join(builder, args, printed).await;
+    }
+    let mut consumer = builder.build()?;
     for partition in partitions(&topic, &args.partition)? {
         let start = start(client, args, partition).await?;
         consumer.assign(&args.topic, partition, start).await?;

@@ -1,12 +1,12 @@
 //! Printing records, and committing what was printed.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use anyhow::Result;
-use hermit_client::{Consumer, PartitionId, Position, Record};
+use hermit_client::{Consumer, Error, Record};
 
 use super::filter::Filter;
+use super::member::Printed;
 use crate::args::{ConsumeArgs, Output};
 use crate::json_record;
 
@@ -15,14 +15,13 @@ pub(super) struct Printer<'a> {
     filter: Filter<'a>,
     output: Output,
     out: BufWriter<StdoutLock<'static>>,
-    /// How far the partitions were printed since the last commit.
-    printed: BTreeMap<PartitionId, Position>,
+    printed: Printed,
 }
 
 impl<'a> Printer<'a> {
     pub(super) fn new(args: &'a ConsumeArgs, output: Output) -> Self {
         let out = BufWriter::with_capacity(256 << 10, io::stdout().lock());
-        Self { args, filter: Filter::new(args), output, out, printed: BTreeMap::new() }
+        Self { args, filter: Filter::new(args), output, out, printed: Printed::default() }
     }
 
     /// Prints those that the filter takes, and gives their number.
@@ -41,17 +40,29 @@ impl<'a> Printer<'a> {
         self.out.flush()?;
         // Only what the output has taken: what was not printed must come again. What was passed over need not.
         for record in batch {
-            self.printed.insert(record.partition, Position::from(record));
+            self.printed.add(record);
         }
         Ok(taken)
     }
 
+    /// What was printed and is not committed.
+    pub(super) fn printed(&self) -> Printed {
+        self.printed.clone()
+    }
+
     /// Commits what was printed, if there is a group.
     pub(super) async fn commit(&mut self, consumer: &Consumer) -> Result<()> {
-        let printed: Vec<_> = std::mem::take(&mut self.printed).into_values().collect();
-        if self.args.group.is_some() {
-            consumer.commit_positions(&printed).await?;
+        let mut printed = self.printed.take();
+        if self.args.group.is_none() {
+            return Ok(());
         }
-        Ok(())
+        // What a member has given up it has committed then.
+        let assigned: Vec<_> = consumer.assignment().map(|(_, partition)| partition).collect();
+        printed.retain(|position| assigned.contains(&position.partition));
+        match consumer.commit_positions(&printed).await {
+            // Another member reads these records again, and the group goes on.
+            Err(lost @ Error::Fenced { .. }) => super::warn(&lost),
+            committed => Ok(committed?),
+        }
     }
 }
