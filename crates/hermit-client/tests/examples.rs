@@ -11,6 +11,9 @@ mod blocking;
 #[path = "../examples/consume.rs"]
 #[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
 mod consume;
+#[path = "../examples/group.rs"]
+#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+mod group;
 #[path = "../examples/produce.rs"]
 #[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
 mod produce;
@@ -31,4 +34,11 @@ async fn block() {
     let address = broker.address.to_string();
     let running = std::thread::spawn(move || blocking::run(&address));
     within(tokio::task::spawn_blocking(move || running.join())).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn share_in_a_group() {
+    let broker = TestBroker::start().await;
+    let address = broker.address.to_string();
+    within(group::run(&address)).await.unwrap();
 }

@@ -128,7 +128,7 @@ impl ConsumerBuilder {
     pub(crate) fn new(link: Link) -> Self {
         Self {
             group_config: GroupConfig {
-                session_timeout: Duration::from_secs(30),
+                session_timeout: Duration::from_secs(10),
                 processing_timeout: Duration::from_secs(300),
                 strategy: AssignmentStrategy::Balanced,
                 uncommitted: Otherwise::Earliest,
@@ -184,7 +184,7 @@ impl ConsumerBuilder {
     }
 
     /// For members of a group: after so long without a heartbeat the broker takes the member for dead and gives its partitions to others.
-    /// Default 30 s, within the broker's bounds. Shorter finds the dead sooner, and takes slow networks and stopped processes for dead.
+    /// Default 10 s, within the broker's bounds. Shorter finds the dead sooner, and takes slow networks and stopped processes for dead.
     #[must_use]
     pub const fn session_timeout(mut self, timeout: Duration) -> Self {
         self.group_config.session_timeout = timeout;

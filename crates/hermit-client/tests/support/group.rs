@@ -175,6 +175,7 @@ fn numbers(partitions: &[(TopicId, PartitionId)]) -> Vec<u32> {
     partitions.iter().map(|(_, partition)| partition.0).collect()
 }
 
+#[allow(clippy::too_many_lines, reason = "one arm for each operation")]
 async fn serve(mut peer: Peer, world: &Mutex<World>, changed: &Notify) {
     let mut parked: Option<(CorrelationId, GroupHeartbeatRequest)> = None;
     let mut answer_at = Instant::now();

@@ -100,6 +100,8 @@ impl State {
                 }
             }
             Err(error) => {
+                let active = error.status() == Some(Status::GroupActive);
+                let error = if active { Error::GroupActive { group: self.group.clone() } } else { error };
                 let lasting = !error.is_retryable() && !error.is_transport();
                 let mut unheard = false;
                 for (key, pending) in sent {
