@@ -37,6 +37,11 @@ impl IndexMaps {
 }
 
 impl MappedIndex {
+    /// Unmaps it, once whoever uses it is done.
+    pub(crate) fn forget(&self) {
+        self.0.mapping.lock().take();
+    }
+
     /// The mapping; made by `map` where there is none.
     pub(crate) fn get(&self, maps: &IndexMaps, map: impl FnOnce() -> io::Result<Mapping>) -> io::Result<Arc<Mapping>> {
         self.0.used.store(true, Ordering::Relaxed);

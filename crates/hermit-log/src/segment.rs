@@ -263,6 +263,14 @@ impl Segment {
         self.wal.get()
     }
 
+    /// The index file's name is gone, to make room.
+    pub(crate) fn index_removed(&self) {
+        if let Index::Stored { mapped, .. } = &*self.index.read() {
+            mapped.forget();
+        }
+        self.idx.unlinked();
+    }
+
     /// Its names are gone, or belong to a newer segment.
     pub(crate) fn unlinked(&self) {
         self.wal.unlinked();

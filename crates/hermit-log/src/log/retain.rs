@@ -103,8 +103,14 @@ impl Inner {
     /// Makes the new start durable, then removes the segments before it. The caller holds `maintaining`.
     fn move_start(self: &Arc<Self>, to: Offset) -> Result<Removed, LogError> {
         let disk = &*self.env.disk;
-        self.keep_producers()?;
-        start::write(disk, &self.dir, to).map_err(|source| LogError::io("store the log start in", &self.dir, source))?;
+        match self.prepare_start(to) {
+            // What is about to be removed must not be kept by the few bytes which that takes: its indexes make room.
+            Err(LogError::DiskFull { .. }) => {
+                self.remove_indexes_before(to)?;
+                self.prepare_start(to)?;
+            }
+            prepared => prepared?,
+        }
         let mut gone: Vec<Arc<Segment>> = Vec::new();
         let mut view = self.view.write();
         view.move_ends(Some(to), None, None, None);
@@ -138,6 +144,33 @@ impl Inner {
         Ok(removed)
     }
 
+    /// Makes durable what must be so before segments go.
+    fn prepare_start(self: &Arc<Self>, to: Offset) -> Result<(), LogError> {
+        self.keep_producers()?;
+        start::write(&*self.env.disk, &self.dir, to).map_err(|source| LogError::io("store the log start in", &self.dir, source))
+    }
+
+    /// They are derived: whoever still reads in those segments has them made again, in memory.
+    fn remove_indexes_before(&self, to: Offset) -> Result<(), LogError> {
+        let view = self.view.read();
+        let goes = |segment: &&Arc<Segment>| segment.sealed().is_some_and(|sealed| sealed.end <= to);
+        let going: Vec<_> = view.segments.iter().take_while(goes).cloned().collect();
+        drop(view);
+        for segment in going {
+            self.remove_if_there(FileName::Index(segment.base))?;
+            segment.index_removed();
+        }
+        Ok(())
+    }
+
+    fn remove_if_there(&self, name: FileName) -> Result<(), LogError> {
+        let path = self.dir.join(name.build());
+        match self.env.disk.remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io("remove", &path, error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Producer state must outlive the frames it came from.
     pub(super) fn keep_producers(self: &Arc<Self>) -> Result<(), LogError> {
         let mut state = self.state.lock();
@@ -156,11 +189,7 @@ impl Inner {
 
     pub(super) fn unlink(&self, segment: &Segment) -> Result<(), LogError> {
         for name in [FileName::Wal(segment.base), FileName::Index(segment.base)] {
-            let path = self.dir.join(name.build());
-            match self.env.disk.remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io("remove", &path, error)),
-                _ => {}
-            }
+            self.remove_if_there(name)?;
         }
         segment.unlinked();
         Ok(())

@@ -4,6 +4,7 @@
 mod compaction;
 mod damage;
 mod flushing;
+mod full_disk;
 mod gaps;
 mod hooked;
 mod producers;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use hermit_log::disk::Disk;
 use hermit_log::disk::sim::Survival;
 use hermit_log::{Log, LogConfig, LogError};
-use hermit_proto::{LeaderEpoch, Offset};
+use hermit_proto::{LeaderEpoch, Offset, ProducedFrame};
 
 use crate::hooked::On;
-use crate::rig::{Bench, FRAME_BYTES, SECOND, append_many, consume, numbers, wal};
+use crate::rig::{Bench, FRAME_BYTES, SECOND, append_many, batch, consume, numbers, wal};
 
 fn config() -> LogConfig {
     LogConfig { segment_bytes: 1000, ..LogConfig::default() }
@@ -162,6 +162,30 @@ fn space_comes_back_at_once_and_with_the_last_reader() {
     assert!(after + 6 * 10 * FRAME_BYTES < before, "{before} → {after}");
     drop(held);
     assert!(bench.disk.used_bytes() + 9 * FRAME_BYTES < after, "{after} → {}", bench.disk.used_bytes());
+}
+
+/// Whatever clients say the time is: what counts is when the broker appended.
+#[test]
+fn timestamps_of_clients_neither_keep_nor_remove() {
+    let hour = 3600 * SECOND;
+    for timestamp in [0, 1_700_000_000, u64::MAX, 1_000_000 * SECOND + 1000 * hour] {
+        let bench = Bench::new();
+        let (log, _) = bench.open(&config(), false, 0);
+        for _ in 0..2 {
+            for _ in 0..10 {
+                let frame = ProducedFrame::message(timestamp, None, &[b'x'; 31]);
+                log.append(&mut batch(&[frame])).unwrap();
+            }
+            bench.clock.advance(Duration::from_secs(10));
+        }
+        log.flush().unwrap();
+        assert_eq!(start_under(&log, age(30)), 0, "{timestamp}");
+        assert_eq!(log.find_time(1_000_000 * SECOND + 5 * SECOND).unwrap(), Offset(10));
+        bench.clock.advance(Duration::from_secs(15));
+        assert_eq!(start_under(&log, age(30)), 10, "{timestamp}");
+        bench.clock.advance(Duration::from_secs(15));
+        assert_eq!(start_under(&log, age(30)), 20, "{timestamp}");
+    }
 }
 
 /// Lookups meet files that are gone since they looked: they look again.
