@@ -44,7 +44,7 @@ pub(crate) fn renew_copies(disk: &dyn Disk, data_dir: &Path, meta: &TopicMeta, p
     for partition in partitions {
         let dir = layout::partition_dir(data_dir, meta.id, PartitionId(partition));
         if let Err(error) = write_topic_copy(disk, &dir, meta) {
-            tracing::warn!(topic = %meta.name, dir = %dir.display(), %error, "the topic's copy tells what was before");
+            tracing::warn!(topic = %meta.name, dir = %dir.display(), error = %crate::error::line(&error), "the topic's copy tells what was before");
         }
     }
 }

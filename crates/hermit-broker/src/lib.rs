@@ -29,6 +29,8 @@ mod reserve;
 mod server;
 mod signal;
 mod start;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod topic;
 
 pub use broker::{Broker, Position};

@@ -12,7 +12,7 @@ pub(crate) fn spawn(broker: &Broker) {
     let interval = broker.config().maintenance_interval.max(TICK);
     let spawned = std::thread::Builder::new().name("hermit-maintain".into()).spawn(move || run(&weak, interval));
     if let Err(error) = spawned {
-        tracing::error!(%error, "no thread for maintenance: neither retention nor compaction will happen");
+        tracing::error!(error = %crate::error::line(&error), "no thread for maintenance: neither retention nor compaction will happen");
     }
 }
 
@@ -25,11 +25,13 @@ fn run(weak: &WeakBroker, interval: Duration) {
         if *broker.phase().borrow() >= Phase::Closed {
             return;
         }
-        if waited >= interval {
+        let was_low = broker.is_low_on_space();
+        broker.check_space();
+        // What may go by its settings is not kept for the rest of the interval when space runs out.
+        if waited >= interval || (broker.is_low_on_space() && !was_low) {
             waited = Duration::ZERO;
             broker.maintain();
         } else {
-            broker.check_space();
             broker.tick_groups();
             broker.tell_waiting();
         }

@@ -2,11 +2,13 @@
 
 use hermit_proto::{ProducerEpoch, ProducerId};
 
-use crate::error::BrokerError;
+use crate::error::{BrokerError, Counted};
 use crate::manifest::{Manifest, Record};
 
 /// Ids that one record in the manifest reserves. A restart burns what is left of a block; there are 2⁶³ ids.
 const BLOCK: i64 = 1000;
+/// As many as there are numbers.
+const MOST: u64 = i64::MAX.cast_unsigned();
 
 /// Gives out producer ids. All below `next` may have been given out.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl ProducerIds {
             self.reserved = reserved;
         }
         let id = self.next;
-        self.next += 1;
+        self.next = id.checked_add(1).ok_or(BrokerError::TooMany { what: Counted::Producers, limit: MOST })?;
         Ok((ProducerId(id), ProducerEpoch(0)))
     }
 }

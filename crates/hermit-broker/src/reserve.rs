@@ -28,7 +28,7 @@ impl Reserve {
         }
         let taken = self.disk.open(&self.path, Open::CreateOrOpen).and_then(|file| file.allocate(self.bytes));
         if let Err(error) = taken {
-            tracing::warn!(path = %self.path.display(), %error, "no space can be kept for a full disk");
+            tracing::warn!(path = %self.path.display(), error = %crate::error::line(&error), "no space can be kept for a full disk");
             self.give_back();
         }
     }
@@ -37,7 +37,7 @@ impl Reserve {
         if let Err(error) = self.disk.remove_file(&self.path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.path.display(), %error, "the reserve cannot be given back");
+            tracing::warn!(path = %self.path.display(), error = %crate::error::line(&error), "the reserve cannot be given back");
         }
     }
 

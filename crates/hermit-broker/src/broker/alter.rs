@@ -39,7 +39,7 @@ impl Broker {
             if let Some(log) = partition.any_log()
                 && let Err(error) = log.set_config(log_config.clone())
             {
-                tracing::error!(topic = %name, partition = %partition.id(), %error, "what readers were shown cannot be flushed");
+                tracing::error!(topic = %name, partition = %partition.id(), error = %crate::error::line(&error), "what readers were shown cannot be flushed");
                 failed.get_or_insert(BrokerError::Log(error));
             }
         }
@@ -127,7 +127,7 @@ impl Broker {
     /// Takes a growth back that failed half-way. What cannot be taken back now is dealt with at the next start.
     fn give_up_growth(&self, manifest: &mut Manifest, meta: &TopicMeta, error: BrokerError) -> BrokerError {
         if let Err(undo) = self.undo_growth(manifest, meta) {
-            tracing::error!(topic = %meta.name, %error, %undo, "partitions could not be added, nor their beginnings removed");
+            tracing::error!(topic = %meta.name, error = %crate::error::line(&error), undo = %crate::error::line(&undo), "partitions could not be added, nor their beginnings removed");
         }
         error
     }

@@ -46,7 +46,7 @@ impl Broker {
         if self.inner.report.manifest.is_none()
             && let Err(error) = offsets.forget_topics(|topic| self.inner.registry.by_id(topic).is_none(), now)
         {
-            tracing::warn!(%error, "positions of deleted topics cannot be taken back now");
+            tracing::warn!(error = %crate::error::line(&error), "positions of deleted topics cannot be taken back now");
         }
         let Some(retention) = self.inner.config.offsets_retention else { return };
         let retention = u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX);
@@ -56,7 +56,9 @@ impl Broker {
             match expired.and_then(|expired| expired) {
                 Ok(Some(_ticket)) => tracing::info!(%group, "the group's positions have expired"),
                 Ok(None) | Err(BrokerError::GroupActive { .. }) => {}
-                Err(error) => tracing::warn!(%group, %error, "the group's positions cannot be taken back now"),
+                Err(error) => {
+                    tracing::warn!(%group, error = %crate::error::line(&error), "the group's positions cannot be taken back now")
+                }
             }
         }
     }

@@ -299,7 +299,7 @@ impl Broker {
         let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
             Ok(free_bytes) => free_bytes,
             Err(error) => {
-                tracing::warn!(%error, "the free space cannot be told");
+                tracing::warn!(error = %crate::error::line(&error), "the free space cannot be told");
                 return;
             }
         };
@@ -323,6 +323,11 @@ impl Broker {
         let given = producers.init(&mut manifest, id, epoch)?;
         self.inner.producers_end.store(producers.end().0, Ordering::Release);
         Ok(given)
+    }
+
+    /// Whether produce requests are refused for want of space.
+    pub(crate) fn is_low_on_space(&self) -> bool {
+        self.inner.low_space.load(Ordering::Relaxed)
     }
 
     /// The manifest, to be changed; not any more once the broker was closed, as another one may have the directory then.
@@ -394,17 +399,20 @@ impl Broker {
                 }
                 let Ok(log) = partition.log() else { continue };
                 let id = partition.id();
-                if let Err(error) = log.apply_retention() {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, %error, "retention failed");
+                if let Err(error) = self.inner.reserve.with(|| log.apply_retention().map_err(BrokerError::Log)) {
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
                 }
                 if topic.meta.settings.compaction
                     && let Err(error) = log.compact()
                 {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, %error, "compaction failed");
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
                 }
             }
         }
-        if !self.inner.low_space.load(Ordering::Relaxed) {
+        if self.is_low_on_space() {
+            // Retention may have freed enough.
+            self.check_space();
+        } else {
             self.inner.reserve.refill();
         }
     }

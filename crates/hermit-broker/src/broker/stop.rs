@@ -68,7 +68,7 @@ impl Broker {
             for partition in &topic.partitions {
                 let closed = partition.any_log().map_or(Ok(()), |log| log.close());
                 if let Err(error) = closed {
-                    tracing::error!(topic = %topic.meta.name, partition = %partition.id(), %error, "a log could not be closed cleanly");
+                    tracing::error!(topic = %topic.meta.name, partition = %partition.id(), error = %crate::error::line(&error), "a log could not be closed cleanly");
                     failed.get_or_insert(BrokerError::Log(error));
                 }
             }
@@ -88,6 +88,20 @@ impl Broker {
         tracing::info!(clean = marked.is_ok(), "closed the data directory");
         self.tell(|| Event::Stopped { clean: marked.is_ok() });
         marked
+    }
+
+    /// Ends as a process ends that is killed: nothing more is written, nothing is flushed, and no marker of a clean stop is left.
+    #[cfg(feature = "testing")]
+    pub(crate) fn abandon(&self) {
+        self.advance(Phase::Closed);
+        let mut lock = self.inner.lock.lock();
+        // Whoever changes topics is let finish; nobody begins any more.
+        let manifest = self.inner.manifest.lock();
+        for topic in self.topics() {
+            topic.partitions.iter().filter_map(|partition| partition.any_log()).for_each(hermit_log::Log::abandon);
+        }
+        drop(manifest);
+        drop(lock.take());
     }
 
     /// How many handles on this broker there are, for tests of what is left behind.

@@ -93,7 +93,7 @@ impl Broker {
     /// Takes a creation back that failed half-way. What cannot be taken back now is completed at the next start.
     fn undo_create(&self, manifest: &mut Manifest, meta: &TopicMeta, error: BrokerError) -> BrokerError {
         if let Err(undo) = self.remove_recorded(manifest, meta) {
-            tracing::error!(topic = %meta.name, %error, %undo, "a topic could not be created, nor its beginnings removed");
+            tracing::error!(topic = %meta.name, error = %crate::error::line(&error), undo = %crate::error::line(&undo), "a topic could not be created, nor its beginnings removed");
         }
         error
     }
@@ -127,7 +127,7 @@ impl Broker {
         self.inner.registry.remove(&topic);
         close(&topic.partitions);
         if let Err(error) = self.remove_deleted(&mut manifest, id) {
-            tracing::error!(topic = %name, %error, "a deleted topic's data cannot be removed now; the next start will");
+            tracing::error!(topic = %name, error = %crate::error::line(&error), "a deleted topic's data cannot be removed now; the next start will");
         }
         drop(manifest);
         if let Some(offsets) = self.offsets() {
@@ -146,7 +146,7 @@ pub(super) fn close(partitions: &[Arc<Partition>]) {
         // A closed log writes nothing more, so that its directory stays empty once it has been emptied. That it could not be flushed does
         // not matter any more.
         if let Some(Err(error)) = partition.any_log().map(hermit_log::Log::close) {
-            tracing::debug!(topic = %partition.topic(), partition = %partition.id(), %error, "the log of a deleted partition was not flushed");
+            tracing::debug!(topic = %partition.topic(), partition = %partition.id(), error = %crate::error::line(&error), "the log of a deleted partition was not flushed");
         }
     }
 }

@@ -11,7 +11,7 @@ use hermit_proto::record_set::RecordSetError;
 use hermit_proto::session::AssignmentStrategy;
 use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerId, TopicId};
 
-pub(crate) use wire::{status_of, to_wire};
+pub(crate) use wire::{line, status_of, to_wire};
 
 use crate::limits::LimitError;
 use crate::manifest::RecordError;
@@ -32,7 +32,7 @@ pub enum BrokerError {
         pid: Option<u32>,
     },
     /// The system refused a file operation outside the logs.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}", path.display())]
     Io {
         /// What was tried, as a verb.
         operation: &'static str,
@@ -130,7 +130,7 @@ pub enum BrokerError {
         topic: String,
     },
     /// A partition could not be opened; the others are served.
-    #[error("the partition could not be opened: {source}")]
+    #[error("the partition could not be opened")]
     PartitionDown {
         /// Why.
         #[source]
@@ -140,7 +140,7 @@ pub enum BrokerError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// An uncompressed record set that is not what its frame says.
-    #[error("frame {index} of the batch: its record set is bad: {source}")]
+    #[error("frame {index} of the batch: its record set is bad")]
     RecordSet {
         /// Which, from 0.
         index: usize,
@@ -286,6 +286,8 @@ pub enum Counted {
     Subscriptions,
     /// Committed positions.
     Positions,
+    /// Ids of idempotent producers.
+    Producers,
     /// Members of one group.
     GroupMembers,
     /// Groups with members.
@@ -302,6 +304,7 @@ impl std::fmt::Display for Counted {
             Self::TotalPartitions => "partitions of all topics",
             Self::Subscriptions => "subscriptions of one session",
             Self::Positions => "committed positions",
+            Self::Producers => "producer ids",
             Self::GroupMembers => "members of one group",
             Self::ActiveGroups => "groups with members",
             Self::MemberSubscriptions => "topics and patterns of one member",

@@ -6,7 +6,7 @@ use hermit_proto::session::{Status, WireError};
 use super::{BrokerError, Counted};
 
 /// An error with its causes on one line, for logs and for clients.
-fn line(error: &dyn std::error::Error) -> String {
+pub(crate) fn line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -67,6 +67,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
             Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),
             Counted::MemberSubscriptions => wire(Status::TooLarge).field("topics").detail(*limit),
             Counted::TotalPartitions => wire(Status::TooLarge).field("partitions").detail(*limit),
+            Counted::Producers => wire(Status::TooManyProducers).detail(*limit),
             Counted::Positions => wire(Status::TooLarge).detail(*limit),
         },
         BrokerError::ShuttingDown => wire(Status::ShuttingDown),
@@ -147,5 +148,9 @@ mod tests {
         let error = BrokerError::Log(LogError::ReadOnly { source: Arc::new(LogError::Closed) });
         let text = to_wire(&error).message;
         assert_eq!(text, "the log is read-only until a restart, because of an earlier failure: the log is closed");
+        let error = BrokerError::io("read", "x", io::Error::other("no luck"));
+        assert_eq!((error.to_string().as_str(), line(&error).as_str()), ("cannot read x", "cannot read x: no luck"));
+        let error = BrokerError::PartitionDown { source: LogError::Closed };
+        assert_eq!((error.to_string().contains("closed"), line(&error).matches("closed").count()), (false, 1));
     }
 }

@@ -134,7 +134,7 @@ impl Manifest {
             Err(error) => {
                 // Which of the two files has the name is not known now; both say the same, but only one of them will be read.
                 self.failed = Some(format!("rewriting it failed: {error}"));
-                tracing::error!(%error, "rewriting the manifest failed: topics cannot be changed until the broker is restarted");
+                tracing::error!(error = %crate::error::line(&error), "rewriting the manifest failed: topics cannot be changed until the broker is restarted");
             }
         }
     }

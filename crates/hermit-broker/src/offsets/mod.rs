@@ -151,7 +151,7 @@ impl Offsets {
     /// have that id, and are taken back later.
     pub(crate) fn forget_topic(&self, topic: TopicId, now: u64) {
         if let Err(error) = self.forget_topics(|other| other == topic, now) {
-            tracing::warn!(%topic, %error, "positions of a deleted topic stay in the log for now");
+            tracing::warn!(%topic, error = %crate::error::line(&error), "positions of a deleted topic stay in the log for now");
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
                     // Out of descriptors or memory: the connection stays in the backlog, and trying at once would spin.
-                    tracing::warn!(%error, wait_ms = back_off.as_millis(), "no connection can be taken in now");
+                    tracing::warn!(error = %crate::error::line(&error), wait_ms = back_off.as_millis(), "no connection can be taken in now");
                     tokio::time::sleep(back_off).await;
                     back_off = back_off.saturating_mul(2).min(LONGEST_BACK_OFF);
                 }
@@ -65,7 +65,7 @@ fn take_in(broker: &Broker, tasks: &mut JoinSet<()>, stream: TcpStream, peer: st
             });
         }
         Err(error) => {
-            tracing::warn!(%peer, %error, "a connection was turned away");
+            tracing::warn!(%peer, error = %crate::error::line(&error), "a connection was turned away");
             connection::turn_away(&stream, &error);
         }
     }
@@ -82,6 +82,6 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
-        tracing::error!(%error, "a connection's task panicked; the connection is closed");
+        tracing::error!(error = %crate::error::line(&error), "a connection's task panicked; the connection is closed");
     }
 }

@@ -46,14 +46,14 @@ pub(super) enum End {
     #[error("refused: {0}")]
     Refused(String),
     /// The broker cannot go on with it.
-    #[error("given up: {0}")]
+    #[error("given up: {}", crate::error::line(.0))]
     Broker(#[from] BrokerError),
 }
 
 /// Serves a connection to its end.
 pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
     if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
-        tracing::debug!(%peer, %error, "small answers may be slow, or a vanished peer stay unnoticed");
+        tracing::debug!(%peer, error = %crate::error::line(&error), "small answers may be slow, or a vanished peer stay unnoticed");
     }
     let connection = Connection { broker, stream, peer };
     let mut told = Told::new(broker, peer);

@@ -51,6 +51,11 @@ pub(super) enum Read {
 }
 
 impl Cold {
+    /// The directory of the log that is read.
+    pub(super) fn dir(&self) -> &std::path::Path {
+        self.log.dir()
+    }
+
     /// Finds the range, reads it, and checks every frame.
     pub(super) fn read(self) -> Warmed {
         let mut cursor = match self.cursor {

@@ -2,6 +2,9 @@
 //!
 //! What is faulted in is verified, so that rot is noticed also for clients that check nothing.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -21,7 +24,9 @@ pub(super) trait Awaits: Send {
 }
 
 struct Job {
-    cold: Cold,
+    /// The directory of the log that is read.
+    dir: PathBuf,
+    read: Box<dyn FnOnce() -> Warmed + Send>,
     waiter: Box<dyn Awaits>,
 }
 
@@ -39,7 +44,7 @@ impl Warmer {
             let receiver = Arc::clone(&receiver);
             let spawned = std::thread::Builder::new().name(format!("hermit-warm-{number}")).spawn(move || work(&receiver));
             if let Err(error) = spawned {
-                tracing::error!(%error, "a thread for cold reads cannot be started");
+                tracing::error!(error = %crate::error::line(&error), "a thread for cold reads cannot be started");
             }
         }
         Self { jobs: sender }
@@ -47,18 +52,69 @@ impl Warmer {
 
     /// Queues a range. Each consumer has one in the queue at most, which bounds it; what nobody waits for any more costs no read.
     pub(super) fn warm(&self, cold: Cold, waiter: impl Awaits + 'static) {
-        if let Err(unsent) = self.jobs.send(Job { cold, waiter: Box::new(waiter) }) {
+        let dir = cold.dir().to_owned();
+        self.queue(Job { dir, read: Box::new(move || cold.read()), waiter: Box::new(waiter) });
+    }
+
+    fn queue(&self, job: Job) {
+        if let Err(unsent) = self.jobs.send(job) {
             unsent.0.waiter.done(Err(LogError::Closed));
         }
     }
 }
 
+/// A panic is a fault of this read, and answered as one: the thread has others to serve. Nothing is left half-changed by it: the read
+/// works on a cursor of its own.
+fn guarded(path: PathBuf, read: impl FnOnce() -> Warmed) -> Warmed {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_panic| {
+        tracing::error!(dir = %path.display(), "a cold read panicked");
+        let source = Arc::new(io::Error::other("a fault in the broker"));
+        Err(LogError::Io { operation: "read", path, source })
+    })
+}
+
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().recv();
-        let Ok(Job { cold, waiter }) = job else { return };
+        let Ok(Job { dir, read, waiter }) = job else { return };
         if waiter.is_wanted() {
-            waiter.done(cold.read());
+            waiter.done(guarded(dir, read));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::reader::Read;
+    use hermit_proto::Offset;
+    use std::time::Duration;
+
+    struct Tells(Sender<Warmed>);
+
+    impl Awaits for Tells {
+        fn is_wanted(&self) -> bool {
+            true
+        }
+
+        fn done(self: Box<Self>, warmed: Warmed) {
+            self.0.send(warmed).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_read_that_panics_is_answered_and_others_are_read() {
+        let warmer = Warmer::start();
+        let (told, answers) = channel();
+        let queue = |read: fn() -> Warmed| {
+            warmer.queue(Job { dir: "/log".into(), read: Box::new(read), waiter: Box::new(Tells(told.clone())) });
+        };
+        let answer = || answers.recv_timeout(Duration::from_secs(20)).expect("a reader waits for ever");
+        for _ in 0..=WARMER_THREADS {
+            queue(|| panic!("a fault in the broker, for this test"));
+            assert!(matches!(answer(), Err(LogError::Io { .. })));
+        }
+        queue(|| Ok(Read::NothingBefore(Offset(7))));
+        assert!(matches!(answer(), Ok(Read::NothingBefore(Offset(7)))));
     }
 }

@@ -182,7 +182,7 @@ fn remove_leftovers(disk: &dyn Disk, dir: &Path) {
     let Ok(entries) = disk.list(dir) else { return };
     for entry in entries.iter().filter(|entry| !entry.is_dir && entry.name.to_string_lossy().ends_with(TMP_SUFFIX)) {
         if let Err(error) = disk.remove_file(&dir.join(&entry.name)) {
-            tracing::warn!(file = %entry.name.to_string_lossy(), %error, "a leftover cannot be removed");
+            tracing::warn!(file = %entry.name.to_string_lossy(), error = %crate::error::line(&error), "a leftover cannot be removed");
         }
     }
 }

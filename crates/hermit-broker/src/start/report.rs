@@ -74,7 +74,7 @@ impl OpenReport {
             tracing::error!(%damage, ?kept, ?adopted, ?renewed, ?forgotten, "the manifest was damaged; it was made good from the topics' directories");
         }
         for (topic, error) in &self.unfinished {
-            tracing::error!(%topic, %error, "an interrupted change of this topic cannot be completed now");
+            tracing::error!(%topic, error = %crate::error::line(&error), "an interrupted change of this topic cannot be completed now");
         }
         for dir in &self.unknown {
             tracing::error!(dir, "no topic claims this directory; it is left alone");
@@ -85,7 +85,7 @@ impl OpenReport {
             }
         }
         if let Some(error) = &self.positions_down {
-            tracing::error!(%error, "committed positions can neither be read nor stored");
+            tracing::error!(error = %crate::error::line(&error), "committed positions can neither be read nor stored");
         }
         if self.positions.refused > 0 || self.positions.damaged_ranges > 0 {
             let ReplayReport { refused, damaged_ranges, .. } = self.positions;

@@ -174,6 +174,21 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Ends as with the process that has it: nothing more is written, nothing is flushed, and later appends are refused. Readers go on. For tests of
+    /// what a start finds then.
+    pub fn abandon(&self) {
+        // In their order, so that whatever is under way ends first.
+        let _maintaining = self.inner.maintaining.lock();
+        let _flushing = self.inner.flushing.lock();
+        let mut state = self.inner.state.lock();
+        state.closed = true;
+        state.failed.get_or_insert(LogError::Closed);
+        self.inner.flushed.notify_all();
+        drop(self.inner.lock.lock().take());
+    }
+}
+
 impl Inner {
     fn store_for_restart(&self, flushing: &mut Flushing, state: &State) -> Result<(), LogError> {
         let failed = |source| LogError::io("store the state of", &self.dir, source);

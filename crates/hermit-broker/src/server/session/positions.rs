@@ -100,7 +100,7 @@ fn stored(broker: &Broker, group: &GroupName, topic: TopicId, partition: Partiti
         },
         Err(error) => {
             if matches!(error, BrokerError::PartitionDown { .. }) {
-                tracing::warn!(%group, %error, "committed positions cannot be read");
+                tracing::warn!(%group, error = %crate::error::line(&error), "committed positions cannot be read");
             }
             missing(topic, partition, status_of(&error))
         }

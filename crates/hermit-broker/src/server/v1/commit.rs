@@ -19,7 +19,10 @@ pub(in crate::server) async fn commit(
             Ok(()) => End::Peer,
             Err(error) => error.into(),
         },
-        Err(error) => End::Refused(format!("commit of {offset} for group {group}, topic {topic}, partition {partition}: {error}")),
+        Err(error) => End::Refused(format!(
+            "commit of {offset} for group {group}, topic {topic}, partition {partition}: {}",
+            crate::error::line(&error)
+        )),
     }
 }
 

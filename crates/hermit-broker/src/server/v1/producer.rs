@@ -161,7 +161,7 @@ impl Producer<'_> {
             match self.append_batch(gathered.frames) {
                 Ok(stored) => self.owed.extend(stored),
                 Err(error) if error.is_retryable() && !matches!(error, BrokerError::ShuttingDown) => {
-                    tracing::debug!(peer = %self.connection.peer, %error, "frames were refused for now");
+                    tracing::debug!(peer = %self.connection.peer, error = %crate::error::line(&error), "frames were refused for now");
                     let refused = Owed { until: Offset::ZERO, answer: Answer::Refused };
                     self.owed.extend(std::iter::repeat_n(refused, gathered.count));
                 }
