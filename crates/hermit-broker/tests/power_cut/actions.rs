@@ -1,5 +1,6 @@
 //! What clients do.
 
+use std::collections::BTreeMap;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const GROUPS: [&str; 2] = ["g", "h"];
 /// One thing that a client, or the broker, does. An error is the disk's: what was asked was not answered.
 pub fn act(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Result<(), BrokerError> {
     world.clock.advance(Duration::from_millis(rng.below(1000) as u64));
-    match rng.below(20) {
+    match rng.below(25) {
         0 | 1 => create(world, broker, model, rng),
         2 => delete(world, broker, model, rng),
         3 | 4 => init_producer(world, broker, model),
@@ -29,6 +30,9 @@ pub fn act(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> 
             Ok(())
         }
         9 => retry(world, broker, model, rng),
+        20 | 21 => alter(world, broker, model, rng),
+        22 => grow(world, broker, model, rng),
+        23 | 24 => trim(world, broker, model, rng),
         10..=12 => {
             world.flusher.run_until_idle();
             Ok(())
@@ -54,8 +58,17 @@ fn create(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> R
     }
     let at = model.topics.len();
     let created = Span::begin(world.disk.mutations());
-    let records = vec![Vec::new(); partitions];
-    model.topics.push(Topic { name: name.into(), id: None, durability, created, deleted: None, records });
+    model.topics.push(Topic {
+        name: name.into(),
+        id: None,
+        durability,
+        settings: vec![(Span::ALWAYS, (durability, hermit_broker::NEVER))],
+        partitions: vec![(Span::ALWAYS, partitions)],
+        trimmed: BTreeMap::new(),
+        created,
+        deleted: None,
+        records: vec![Vec::new(); partitions],
+    });
     let topic = broker.create_topic(name, partitions as u32, &config)?;
     model.topics[at].id = Some(topic.meta.id);
     model.topics[at].created.answered = Some(world.disk.mutations());
@@ -68,6 +81,57 @@ fn delete(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> R
     topic.deleted = Some(Span::begin(world.disk.mutations()));
     broker.delete_topic(&TopicName::new(&topic.name).unwrap())?;
     topic.deleted.as_mut().unwrap().answered = Some(world.disk.mutations());
+    Ok(())
+}
+
+fn alter(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Result<(), BrokerError> {
+    let Some(at) = pick(rng, &model.live()).copied() else { return Ok(()) };
+    model.written += 1;
+    // Another number each time, and none that retention would ever reach.
+    let retention_bytes = (1 << 40) + model.written;
+    let topic = &mut model.topics[at];
+    let durability = if rng.one_in(2) { Durability::Os } else { Durability::Sync };
+    topic.settings.push((Span::begin(world.disk.mutations()), (durability, retention_bytes)));
+    let config = TopicConfig { durability: Some(durability), retention_bytes: Some(retention_bytes), ..TopicConfig::default() };
+    broker.alter_topic(&TopicName::new(&topic.name).unwrap(), &config)?;
+    let now = world.disk.mutations();
+    topic.settings.last_mut().unwrap().0.answered = Some(now);
+    if durability == Durability::Sync && topic.durability == Durability::Os {
+        // Whatever readers were shown is on the disk.
+        topic.records.iter_mut().flatten().for_each(|record| drop(record.span.answered.get_or_insert(now)));
+    }
+    topic.durability = durability;
+    let partition = broker.partition(topic.id.unwrap(), PartitionId(0))?;
+    let bounds = partition.bounds()?;
+    match durability {
+        Durability::Sync => assert!(bounds.high_watermark <= bounds.flushed_end, "{bounds:?}"),
+        Durability::Os => assert_eq!(bounds.high_watermark, bounds.log_end),
+    }
+    Ok(())
+}
+
+fn grow(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Result<(), BrokerError> {
+    let Some(at) = pick(rng, &model.live()).copied() else { return Ok(()) };
+    let topic = &mut model.topics[at];
+    let partitions = topic.records.len() + 1 + rng.below(2);
+    topic.partitions.push((Span::begin(world.disk.mutations()), partitions));
+    broker.add_partitions(&TopicName::new(&topic.name).unwrap(), partitions as u32)?;
+    topic.partitions.last_mut().unwrap().0.answered = Some(world.disk.mutations());
+    topic.records.resize(partitions, Vec::new());
+    Ok(())
+}
+
+fn trim(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Result<(), BrokerError> {
+    let Some(at) = pick(rng, &model.live()).copied() else { return Ok(()) };
+    let topic = &mut model.topics[at];
+    let (id, partition) = (topic.id.unwrap(), rng.below(topic.records.len()));
+    let bounds = broker.partition(id, PartitionId(partition as u32))?.bounds()?;
+    let to = rng.below(usize::try_from(bounds.high_watermark.0).unwrap() + 1) as u64;
+    let trimmed = topic.trimmed.entry(partition).or_insert_with(|| vec![(Span::ALWAYS, 0)]);
+    trimmed.push((Span::begin(world.disk.mutations()), to.max(bounds.log_start.0)));
+    let log_start = broker.trim(id, PartitionId(partition as u32), Offset(to))?;
+    assert_eq!(log_start, Offset(to).max(bounds.log_start));
+    trimmed.last_mut().unwrap().0.answered = Some(world.disk.mutations());
     Ok(())
 }
 
@@ -133,8 +197,9 @@ fn settle(
         Poll::Ready(Err(error)) => Err(error.clone()),
         Poll::Ready(Ok(())) => {
             let now = world.disk.mutations();
-            for record in &mut model.topics[at].records[partition] {
-                record.span.answered.get_or_insert(now);
+            let topic = &mut model.topics[at];
+            if topic.durability == Durability::Sync {
+                topic.records[partition].iter_mut().for_each(|record| drop(record.span.answered.get_or_insert(now)));
             }
             Ok(())
         }
@@ -157,8 +222,9 @@ fn retry(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Re
         Poll::Pending => panic!("the flusher is idle, and the retry is not answered"),
         Poll::Ready(Ok(())) => {
             let now = world.disk.mutations();
-            for record in &mut model.topics[at].records[partition][..=index] {
-                record.span.answered.get_or_insert(now);
+            let topic = &mut model.topics[at];
+            if topic.durability == Durability::Sync {
+                topic.records[partition][..=index].iter_mut().for_each(|record| drop(record.span.answered.get_or_insert(now)));
             }
             Ok(())
         }

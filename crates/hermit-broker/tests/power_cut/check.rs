@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 
 use bytes::BytesMut;
-use hermit_broker::{Broker, Durability};
+use hermit_broker::Broker;
 use hermit_proto::{FrameLimits, FrameView, GroupName, Offset, PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName};
 
 use crate::actions::frame;
-use crate::model::{Commit, Model, Moment, Record, Span, Topic};
+use crate::model::{Commit, Model, Moment, Record, Span, Topic, possible};
 use crate::world::World;
 
-/// All payloads of a partition, checked, with the offsets that they must have.
-fn read(broker: &Broker, topic: TopicId, partition: u32) -> Vec<Vec<u8>> {
+/// The log start of a partition, and all payloads from there on, checked, with the offsets that they must have.
+fn read(broker: &Broker, topic: TopicId, partition: u32) -> (usize, Vec<Vec<u8>>) {
     let partition = broker.partition(topic, PartitionId(partition)).unwrap();
     let log = partition.log().unwrap();
-    let mut cursor = log.cursor(Offset::ZERO).unwrap();
+    let log_start = log.bounds().log_start;
+    let mut cursor = log.cursor(log_start).unwrap();
     let mut bytes = Vec::new();
     while let Some(range) = cursor.next(1 << 20).unwrap() {
         range.read_into(&mut bytes).unwrap();
@@ -25,32 +26,62 @@ fn read(broker: &Broker, topic: TopicId, partition: u32) -> Vec<Vec<u8>> {
         let (view, behind) = FrameView::split(rest, &FrameLimits::default()).unwrap();
         view.verify_frame(&partition.salt()).unwrap();
         view.verify_body().unwrap();
-        assert_eq!(view.prefix.offset(), Offset(payloads.len() as u64));
+        assert_eq!(view.prefix.offset(), Offset(log_start.0 + payloads.len() as u64));
         payloads.push(view.payload().to_vec());
         rest = behind;
     }
     let bounds = log.bounds();
-    assert_eq!((bounds.high_watermark, bounds.log_end), (Offset(payloads.len() as u64), Offset(payloads.len() as u64)));
-    payloads
+    let end = Offset(log_start.0 + payloads.len() as u64);
+    assert_eq!((bounds.high_watermark, bounds.log_end), (end, end));
+    (usize::try_from(log_start.0).unwrap(), payloads)
 }
 
 /// How many records of a partition are there: at least those that were answered, at most those that were sent, in order.
 fn surviving_records(broker: &Broker, topic: &Topic, id: TopicId, partition: usize, cut: Moment) -> usize {
     let records = &topic.records[partition];
-    let found = read(broker, id, partition as u32);
+    let (log_start, found) = read(broker, id, partition as u32);
+    let starts = topic.trimmed.get(&partition).map_or_else(|| vec![0], |trimmed| possible(trimmed, cut));
+    assert!(
+        starts.contains(&(log_start as u64)),
+        "topic {} partition {partition} begins at {log_start}, not {starts:?}",
+        topic.name
+    );
+    let end = log_start + found.len();
     let at_most = records.iter().take_while(|record| record.span.may_hold(cut)).count();
     let promised = records.iter().rposition(|record| record.span.must_hold(cut)).map_or(0, |last| last + 1);
-    let at_least = if topic.durability == Durability::Sync { promised } else { 0 };
     assert!(
-        (at_least..=at_most).contains(&found.len()),
-        "topic {} partition {partition}: {} records where {at_least} to {at_most} are possible",
+        (promised..=at_most).contains(&end),
+        "topic {} partition {partition}: {end} records where {promised} to {at_most} are possible",
         topic.name,
-        found.len()
     );
-    for (record, payload) in records.iter().zip(&found) {
+    for (record, payload) in records.iter().skip(log_start).zip(&found) {
         assert!(record.payload == *payload, "topic {} partition {partition}: other bytes", topic.name);
     }
-    found.len()
+    end
+}
+
+/// Checks a topic's settings and how many partitions it has, and notes both.
+fn check_shape(broker: &Broker, topic: &Topic, kept: &mut Topic, id: TopicId, cut: Moment) {
+    let meta = broker.topic_by_id(id).unwrap().meta.clone();
+    let settings = (meta.settings.durability, meta.settings.retention_bytes);
+    let allowed = possible(&topic.settings, cut);
+    assert!(allowed.contains(&settings), "topic {} has settings {settings:?}, not one of {allowed:?}, cut at {cut}", topic.name);
+    let partitions = meta.partitions as usize;
+    let allowed = possible(&topic.partitions, cut);
+    assert!(
+        allowed.contains(&partitions),
+        "topic {} has {partitions} partitions, not one of {allowed:?}, cut at {cut}",
+        topic.name
+    );
+    kept.durability = settings.0;
+    kept.settings = vec![(Span::ALWAYS, settings)];
+    kept.partitions = vec![(Span::ALWAYS, partitions)];
+    kept.records.resize(partitions, Vec::new());
+    kept.trimmed.clear();
+    for partition in 0..partitions {
+        let log_start = broker.partition(id, PartitionId(partition as u32)).unwrap().bounds().unwrap().log_start.0;
+        kept.trimmed.insert(partition, vec![(Span::ALWAYS, log_start)]);
+    }
 }
 
 /// The topic of the model that is on the disk under its name.
@@ -116,7 +147,7 @@ pub fn check(world: &World, broker: &Broker, model: &Model, cut: Moment) {
 /// Every producer sends its last frame again, whether or not it survived: it is there once afterwards.
 fn check_producers(world: &World, broker: &Broker, model: &Model, survivors: &Model, at: usize, partition: usize) {
     let id = survivors.topics[at].id.unwrap();
-    let sent = &model.topics[at].records[partition];
+    let sent: &[Record] = model.topics[at].records.get(partition).map_or(&[], Vec::as_slice);
     let there = survivors.topics[at].records[partition].len();
     let mut end = there;
     // One that was not given its id yet has sent nothing.
@@ -145,7 +176,7 @@ fn check_producers(world: &World, broker: &Broker, model: &Model, survivors: &Mo
 
 /// Checks what is there, and gives the model of it: all of it was answered, before anything that follows.
 pub fn survivors(broker: &Broker, model: &Model, cut: Moment) -> Model {
-    let always = Span { began: 0, answered: Some(0) };
+    let always = Span::ALWAYS;
     let mut survivors = model.clone();
     // Several creations of one name may have gone without an answer: one of them may be there.
     let mut claimed: HashSet<_> = model.topics.iter().filter_map(|topic| topic.id).collect();
@@ -162,7 +193,8 @@ pub fn survivors(broker: &Broker, model: &Model, cut: Moment) -> Model {
         };
         claimed.insert(id);
         (kept.id, kept.created, kept.deleted) = (Some(id), always, None);
-        for partition in 0..topic.records.len() {
+        check_shape(broker, topic, kept, id, cut);
+        for partition in 0..kept.records.len().min(topic.records.len()) {
             let there = surviving_records(broker, topic, id, partition, cut);
             let records = &mut kept.records[partition];
             records.truncate(there);
@@ -175,7 +207,7 @@ pub fn survivors(broker: &Broker, model: &Model, cut: Moment) -> Model {
             }
         }
         for ((group, of_topic, partition), commits) in &model.commits {
-            if *of_topic != at {
+            if *of_topic != at || *partition as usize >= kept.records.len() {
                 continue;
             }
             if let Some(offset) = check_position(broker, group, id, *partition, commits, cut) {

@@ -11,13 +11,16 @@ use hermit_proto::{ProducerStamp, TopicId};
 /// A moment, in disk changes.
 pub type Moment = u64;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub began: Moment,
     pub answered: Option<Moment>,
 }
 
 impl Span {
+    /// What was there before anything that is looked at.
+    pub const ALWAYS: Self = Self { began: 0, answered: Some(0) };
+
     pub const fn begin(now: Moment) -> Self {
         Self { began: now, answered: None }
     }
@@ -29,6 +32,14 @@ impl Span {
     pub fn must_hold(self, cut: Moment) -> bool {
         self.answered.is_some_and(|answered| answered <= cut)
     }
+}
+
+/// The values that something may have that was set several times: the last one that was answered, or one that was asked for later. The first
+/// of the list has always been there.
+pub fn possible<T: Copy>(set: &[(Span, T)], cut: Moment) -> Vec<T> {
+    let promised = set.iter().rposition(|(span, _)| *span == Span::ALWAYS || span.must_hold(cut)).unwrap_or(0);
+    let later = set.iter().enumerate().skip(promised);
+    later.filter(|(at, (span, _))| *at == promised || span.may_hold(cut)).map(|(_, (_, value))| *value).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -43,7 +54,14 @@ pub struct Topic {
     pub name: String,
     /// `None` where the creation was not answered.
     pub id: Option<TopicId>,
+    /// As it was last answered: what an answer promises.
     pub durability: Durability,
+    /// What the topic was created and altered to.
+    pub settings: Vec<(Span, (Durability, u64))>,
+    /// How many partitions it was created with and grown to.
+    pub partitions: Vec<(Span, usize)>,
+    /// Where partitions were trimmed to.
+    pub trimmed: BTreeMap<usize, Vec<(Span, u64)>>,
     pub created: Span,
     pub deleted: Option<Span>,
     /// Per partition, in the order of their offsets.
