@@ -103,6 +103,38 @@ impl Broker {
     /// Opens a data directory on a disk, a clock and a flusher of the caller's. Starts no thread: with a manual flusher and
     /// [`BrokerConfig::recovery_threads`] 1, everything happens in the calls that ask for it. Call [`Broker::maintain`] from time to time.
     ///
+    /// A disk is a [`Disk`](hermit_log::disk::Disk), of which there is one in memory that fails as it is told; a clock is a
+    /// [`Clock`](hermit_log::Clock).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use hermit_broker::log::{Flusher, LogEnv, ManualClock, disk::sim::SimDisk};
+    /// use hermit_broker::{Broker, BrokerConfig};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let disk = SimDisk::new(7);
+    /// let clock = Arc::new(ManualClock::new(1_700_000_000_000_000_000));
+    /// let open = || {
+    ///     let flusher = Flusher::manual(clock.clone());
+    ///     let env = LogEnv::new(Arc::new(disk.clone()), clock.clone(), flusher, 64);
+    ///     Broker::open_with(BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") }, env)
+    /// };
+    /// let broker = open()?;
+    /// broker.create_topic("orders", 1, &Default::default())?;
+    /// clock.advance(Duration::from_secs(3600));
+    /// broker.maintain();
+    ///
+    /// // The power goes, and comes back.
+    /// drop(broker);
+    /// disk.crash(1);
+    /// let broker = open()?;
+    /// assert!(!broker.report().clean);
+    /// assert!(broker.topic(&"orders".parse()?).is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Broker::open`].
     pub fn open_with(config: BrokerConfig, env: LogEnv) -> Result<Self, BrokerError> {

@@ -98,7 +98,7 @@ fn alter(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Re
     topic.settings.last_mut().unwrap().0.answered = Some(now);
     if durability == Durability::Sync && topic.durability == Durability::Os {
         // Whatever readers were shown is on the disk.
-        topic.records.iter_mut().flatten().for_each(|record| drop(record.span.answered.get_or_insert(now)));
+        topic.records.iter_mut().flatten().for_each(|record| record.span.answer(now));
     }
     topic.durability = durability;
     let partition = broker.partition(topic.id.unwrap(), PartitionId(0))?;
@@ -199,7 +199,7 @@ fn settle(
             let now = world.disk.mutations();
             let topic = &mut model.topics[at];
             if topic.durability == Durability::Sync {
-                topic.records[partition].iter_mut().for_each(|record| drop(record.span.answered.get_or_insert(now)));
+                topic.records[partition].iter_mut().for_each(|record| record.span.answer(now));
             }
             Ok(())
         }
@@ -224,7 +224,7 @@ fn retry(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Re
             let now = world.disk.mutations();
             let topic = &mut model.topics[at];
             if topic.durability == Durability::Sync {
-                topic.records[partition][..=index].iter_mut().for_each(|record| drop(record.span.answered.get_or_insert(now)));
+                topic.records[partition][..=index].iter_mut().for_each(|record| record.span.answer(now));
             }
             Ok(())
         }

@@ -25,6 +25,11 @@ impl Span {
         Self { began: now, answered: None }
     }
 
+    /// Answered now, unless it was before.
+    pub fn answer(&mut self, now: Moment) {
+        self.answered.get_or_insert(now);
+    }
+
     pub const fn may_hold(self, cut: Moment) -> bool {
         self.began < cut
     }
