@@ -3,11 +3,13 @@
 
 mod checksum;
 mod consumer;
+mod group;
 mod log;
 mod violations;
 
 pub use checksum::{Checksum, sorted_checksum};
 pub use consumer::ConsumerCheck;
+pub use group::{Event, GroupFacts, Journal, Stamped, check as check_group, fingerprint};
 pub use log::{LogCheck, LogFacts};
 pub use violations::{Kind, Violations};
 

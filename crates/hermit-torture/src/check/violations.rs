@@ -35,6 +35,8 @@ pub enum Kind {
     CommitLost,
     /// A committed offset that nobody committed.
     CommitInvented,
+    /// A partition with two owners at a time.
+    TwoOwners,
 }
 
 impl fmt::Display for Kind {
@@ -53,6 +55,7 @@ impl fmt::Display for Kind {
             Self::CommittedReadAgain => "committed and read again",
             Self::CommitLost => "commit lost",
             Self::CommitInvented => "commit invented",
+            Self::TwoOwners => "with two owners",
         })
     }
 }
