@@ -14,6 +14,8 @@ use crate::workspace::Workspace;
 pub(crate) enum Run {
     /// Carries a real event stream through SIGKILLs of the broker and checks that nothing was lost, doubled or reordered.
     Real(Passed),
+    /// Carries a real event stream through a consumer group whose members join, leave, freeze and die while the broker is killed.
+    Groups(Passed),
     /// Traces the broker's system calls while a consumer reads 1 GiB, and shows that the log leaves by sendfile alone.
     SendfileProof(Passed),
     /// Measures the broker's memory with idle, lagging and stalling clients.
@@ -32,6 +34,7 @@ impl Run {
     pub(crate) fn start(self) -> Result<()> {
         let (name, passed) = match self {
             Self::Real(passed) => ("real", passed),
+            Self::Groups(passed) => ("groups", passed),
             Self::SendfileProof(passed) => ("sendfile-proof", passed),
             Self::Limits(passed) => ("limits", passed),
         };

@@ -5,9 +5,11 @@
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use hermit_torture::group::{self, MemberSetup};
 use hermit_torture::limits::{self, Load, PROMISE_BYTES, Protocol};
 use hermit_torture::memory::mib;
 use hermit_torture::real::{self, Plan};
@@ -30,19 +32,32 @@ enum Run {
     Real {
         #[command(flatten)]
         place: Place,
-        /// A CSV file with a header line, packed with gzip if its name ends in `.gz`.
-        #[arg(long, default_value = "../shared/data/flights.csv.gz")]
-        file: PathBuf,
-        /// The column of the key, from 1.
-        #[arg(long, default_value_t = 7)]
-        key_column: usize,
-        /// Lines to take; all if not given.
-        #[arg(long)]
-        rows: Option<usize>,
+        #[command(flatten)]
+        stream: Stream,
         /// How often the broker is killed.
         #[arg(long, default_value_t = 3)]
         kills: usize,
     },
+    /// Carries a real event stream through a consumer group whose members join, leave, freeze and die while the broker is killed, and checks their
+    /// journals.
+    Groups {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        stream: Stream,
+        /// How often the broker is killed.
+        #[arg(long, default_value_t = 3)]
+        kills: usize,
+        /// Over how many seconds the lines are sent.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// What befalls whom when is drawn from this number; by chance if not given.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// A member of the group, for `groups`.
+    #[command(hide = true)]
+    Member,
     /// Traces the broker's system calls while a consumer reads, and accounts for every byte that moved.
     SendfileProof {
         #[command(flatten)]
@@ -68,6 +83,26 @@ enum Run {
         #[arg(long, default_value_t = 200)]
         stalled: usize,
     },
+}
+
+/// What is sent.
+#[derive(Debug, Args)]
+struct Stream {
+    /// A CSV file with a header line, packed with gzip if its name ends in `.gz`.
+    #[arg(long, default_value = "../shared/data/flights.csv.gz")]
+    file: PathBuf,
+    /// The column of the key, from 1.
+    #[arg(long, default_value_t = 7)]
+    key_column: usize,
+    /// Lines to take; all if not given.
+    #[arg(long)]
+    rows: Option<usize>,
+}
+
+impl Stream {
+    fn read(&self) -> Result<Vec<Line>> {
+        read_csv(&self.file, self.key_column, self.rows).context("the stream cannot be read; name another with --file")
+    }
 }
 
 /// What to run, and where.
@@ -114,10 +149,11 @@ fn main() -> ExitCode {
 
 async fn run(run: Run) -> Result<()> {
     match run {
-        Run::Real { place, file, key_column, rows, kills } => {
-            let lines = read_csv(&file, key_column, rows).context("the stream cannot be read; name another with --file")?;
-            carry(&place, &file, lines, kills).await
+        Run::Real { place, stream, kills } => carry(&place, &stream.file, stream.read()?, kills).await,
+        Run::Groups { place, stream, kills, seconds, seed } => {
+            share(&place, &stream, kills, Duration::from_secs(seconds), seed.unwrap_or_else(|| fastrand::u64(..))).await
         }
+        Run::Member => group::run_member(MemberSetup::from_env()?.context("only `groups` starts members")?).await,
         Run::SendfileProof { place, mib, message_bytes } => {
             prove_sendfile(&place, sendfile::Load { total_bytes: mib << 20, payload_bytes: message_bytes }).await
         }
@@ -134,6 +170,20 @@ async fn carry(place: &Place, file: &Path, lines: Vec<Line>, kills: usize) -> Re
         bail!("a promise was broken: see above");
     }
     println!("nothing lost, nothing doubled, nothing out of order, nothing committed read again");
+    Ok(())
+}
+
+async fn share(place: &Place, stream: &Stream, kills: usize, over: Duration, seed: u64) -> Result<()> {
+    let (_dir, setup) = place.prepare()?;
+    let lines = stream.read()?;
+    println!("{} lines of {} through a group of three and {kills} crashes, seed {seed}", lines.len(), stream.file.display());
+    let this = std::env::current_exe().context("this program's own path is not known")?;
+    let report = group::run(setup, vec![this.into(), "member".into()], &group::Plan::new(lines, over, kills, seed)).await?;
+    println!("{report}");
+    if !report.is_good() {
+        bail!("a promise was broken: see above");
+    }
+    println!("all handled, each key in order, nothing committed handled again by an owner, never two owners");
     Ok(())
 }
 

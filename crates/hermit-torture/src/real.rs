@@ -13,6 +13,8 @@ use hermit_client::{Client, TopicConfig};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+pub(crate) use consuming::read_log;
+pub(crate) use producing::send as send_over;
 pub use report::{Kill, Report};
 
 use self::consuming::Follower;
@@ -21,7 +23,7 @@ use crate::server::{Hermitd, Setup};
 use crate::stream::Line;
 
 /// The topic that the stream goes through.
-const TOPIC: &str = "flights";
+pub(crate) const TOPIC: &str = "flights";
 /// The consumer group that follows it.
 const GROUP: &str = "real";
 /// Longer than any part of a run takes, so that a hang is reported as one.
@@ -73,7 +75,7 @@ pub async fn run(setup: Setup, plan: &Plan) -> Result<Report> {
     let begun = Instant::now();
     let (answered, progress) = watch::channel(0);
     let follower = Follower::start(connect(&broker).await?, plan, ConsumerCheck::default()).await?;
-    let producing = tokio::spawn(producing::send(client.clone(), plan.clone(), answered));
+    let producing = tokio::spawn(producing::send(client.clone(), plan.clone(), Duration::ZERO, answered));
     let (follower, kills) = crash(&mut broker, plan, follower, progress).await?;
     let answers = timeout(STALLED, producing).await.context("the producer stalls")???;
     let produced_in = begun.elapsed();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hermit_proto::record_set::{RecordSet, unpack};
 use hermit_proto::{
-    Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE, PartitionId, TopicId,
+    Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Generation, Offset, PREFIX_SIZE, PartitionId, TopicId,
 };
 
 use super::record::Record;
@@ -131,6 +131,7 @@ impl Chunk {
             headers: Vec::new(),
             leader_epoch: prefix.extension.leader_epoch,
             span: prefix.header.record_count,
+            generation: Generation(0),
         });
         Ok(true)
     }
@@ -195,6 +196,7 @@ impl OpenSet {
                     .collect(),
                 leader_epoch: self.prefix.extension.leader_epoch,
                 span: 1,
+                generation: Generation(0),
             });
         }
         if found == self.decoded && found < count {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId};
+use hermit_proto::{Generation, LeaderEpoch, Offset, PartitionId, TopicId};
 
 /// A record. Key, value and header values are slices of what came over the network, or of the unpacked record set: holding on
 /// to one holds on to its neighbours.
@@ -30,6 +30,7 @@ pub struct Record {
     /// Offsets that it takes: more than 1 for what a version-1 producer sent as one block.
     pub(super) span: u32,
     pub(super) topic_id: TopicId,
+    pub(super) generation: Generation,
 }
 
 impl Record {
@@ -37,6 +38,14 @@ impl Record {
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
         Offset(self.offset.0.saturating_add(self.span as u64))
+    }
+
+    /// Since which generation of the group its partition is this member's; 0 for a partition that was assigned by hand. A later owner of
+    /// the partition has a higher one: a store that remembers the highest and refuses lower ones is safe from members that were fenced and do not
+    /// know it yet.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// How many offsets the record takes: more than 1 for what a version-1 producer sent as one block.

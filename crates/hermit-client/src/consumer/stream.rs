@@ -170,7 +170,7 @@ impl Consumer {
     }
 
     fn next_decoded(&mut self) -> Ready {
-        let Some(record) = self.records.front() else { return Ready::Nothing };
+        let Some(record) = self.records.front_mut() else { return Ready::Nothing };
         let Some(assignment) = self.current.as_ref().and_then(|current| self.assignments.get_mut(&current.slot)) else {
             self.records.clear();
             return Ready::Nothing;
@@ -184,9 +184,12 @@ impl Consumer {
         let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
         if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
             let (key, tenure, offset) = (assignment.key(), assignment.tenure, record.offset);
-            if shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now())) == HandOut::Held {
+            let (handed, generation) =
+                shared.with(|state| (state.hand_out(key, tenure, offset, next, Instant::now()), state.generation(key)));
+            if handed == HandOut::Held {
                 return Ready::Held;
             }
+            record.generation = generation;
         }
         assignment.advance(next.offset, Some(next.epoch));
         self.records.pop_front().map_or(Ready::Nothing, Ready::Record)

@@ -11,12 +11,10 @@ use super::{Kind, LogFacts, Violations};
 /// Something that a member did, or was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A partition came to the member, who goes on at this offset.
+    /// A partition came to the member.
     Assigned {
         /// The partition.
         partition: u32,
-        /// Since which generation it is the member's.
-        generation: u64,
     },
     /// The member gave a partition up, after its last record and its last commit.
     Released {
@@ -46,13 +44,13 @@ pub enum Event {
         /// The offset.
         offset: u64,
     },
-    /// A commit was answered.
+    /// Somebody who looks on saw what is committed.
     Committed {
         /// The partition.
         partition: u32,
         /// The next offset to read.
         offset: u64,
-        /// Since which generation the partition was the member's.
+        /// The generation of the owner at that time. Who owns the partition under this generation, or a later one, has no reason to read below the offset.
         generation: u64,
     },
 }
@@ -86,8 +84,8 @@ pub struct GroupFacts {
     pub released: u64,
     /// Times that a member was told it had lost one.
     pub lost: u64,
-    /// Commits that were answered, by partition.
-    pub commits: u64,
+    /// Times that a committed position was looked at.
+    pub looks: u64,
 }
 
 /// Checks the journals of all processes that were members.
@@ -127,7 +125,7 @@ pub fn check(journals: &[Journal], log: &LogFacts) -> (GroupFacts, Violations) {
                 Event::Assigned { .. } => facts.assigned += 1,
                 Event::Released { .. } => facts.released += 1,
                 Event::Lost { .. } => facts.lost += 1,
-                Event::Committed { .. } => facts.commits += 1,
+                Event::Committed { .. } => facts.looks += 1,
             }
         }
     }
@@ -137,11 +135,11 @@ pub fn check(journals: &[Journal], log: &LogFacts) -> (GroupFacts, Violations) {
             violations.add(Kind::NeverRead, || format!("partition {} offset {}", found.partition, found.offset));
         }
     }
-    check_hand_overs(journals, &mut violations);
+    check_owners(journals, &mut violations);
     (facts, violations)
 }
 
-/// The answered commits: for each partition and generation the times of the answers, each with the largest offset so far.
+/// The commits seen: for each partition and generation the times, each with the largest offset so far.
 #[derive(Debug, Default)]
 struct Commits(HashMap<u32, BTreeMap<u64, Vec<(u64, u64)>>>);
 
@@ -153,10 +151,10 @@ impl Commits {
                 commits.0.entry(partition).or_default().entry(generation).or_default().push((*at, offset));
             }
         }
-        for answered in commits.0.values_mut().flat_map(BTreeMap::values_mut) {
-            answered.sort_unstable();
+        for seen in commits.0.values_mut().flat_map(BTreeMap::values_mut) {
+            seen.sort_unstable();
             let mut largest = 0;
-            for (_, offset) in answered {
+            for (_, offset) in seen {
                 largest = largest.max(*offset);
                 *offset = largest;
             }
@@ -164,13 +162,13 @@ impl Commits {
         commits
     }
 
-    /// Whether a commit of this generation, or one before it, was answered before `at` and covers the offset. A commit of a *later* generation
+    /// Whether a commit of this generation, or one before it, was seen before `at` and covers the offset. A commit of a *later* generation
     /// says nothing: whoever handles the record then was fenced, and does not know it yet.
     fn covers(&self, partition: u32, offset: u64, generation: u64, at: u64) -> bool {
         let Some(generations) = self.0.get(&partition) else { return false };
-        generations.range(..=generation).rev().any(|(_, answered)| {
-            let before = answered.partition_point(|(time, _)| *time < at);
-            before.checked_sub(1).is_some_and(|last| answered[last].1 > offset)
+        generations.range(..=generation).rev().any(|(_, seen)| {
+            let before = seen.partition_point(|(time, _)| *time < at);
+            before.checked_sub(1).is_some_and(|last| seen[last].1 > offset)
         })
     }
 }
@@ -212,67 +210,68 @@ impl Keys {
 /// One process's time with a partition.
 #[derive(Debug, Clone, Copy)]
 struct Tenure {
-    partition: u32,
-    generation: u64,
-    first_began: Option<u64>,
+    process: usize,
+    /// When its first record began, and under which generation. Without one the tenure shows nothing.
+    first: (u64, u64),
     /// When it was given up, of one's own will.
     released: Option<u64>,
 }
 
-/// Where a partition was given up, the next owner begins with its first record only after that.
-fn check_hand_overs(journals: &[Journal], violations: &mut Violations) {
+/// A generation of a partition belongs to one process; and where a partition was given up, the next owner begins with its first record only
+/// after that.
+fn check_owners(journals: &[Journal], violations: &mut Violations) {
+    let mut owners: HashMap<(u32, u64), usize> = HashMap::new();
     let mut tenures: HashMap<u32, Vec<Tenure>> = HashMap::new();
-    for journal in journals {
-        for tenure in tenures_of(journal) {
-            tenures.entry(tenure.partition).or_default().push(tenure);
+    for (process, journal) in journals.iter().enumerate() {
+        for (_, event) in &journal.0 {
+            if let Event::Began { partition, generation, offset, .. } = *event
+                && *owners.entry((partition, generation)).or_insert(process) != process
+            {
+                violations.add(Kind::TwoOwners, || format!("partition {partition} offset {offset}, generation {generation}"));
+            }
+        }
+        for (partition, tenure) in tenures_of(process, journal) {
+            tenures.entry(partition).or_default().push(tenure);
         }
     }
     for (partition, mut tenures) in tenures {
-        tenures.sort_by_key(|tenure| tenure.generation);
+        tenures.sort_by_key(|tenure| tenure.first.1);
         for pair in tenures.windows(2) {
             let [before, after] = pair else { continue };
-            if before.generation == after.generation {
-                violations.add(Kind::TwoOwners, || format!("partition {partition}: generation {}", after.generation));
-            }
-            if let (Some(released), Some(began)) = (before.released, after.first_began)
+            let (began, generation) = after.first;
+            if let Some(released) = before.released
+                && before.process != after.process
                 && began < released
             {
-                let late = released - began;
+                let early = released - began;
                 violations.add(Kind::TwoOwners, || {
-                    format!(
-                        "partition {partition}: generation {} began {late} ns before its predecessor was done",
-                        after.generation
-                    )
+                    format!("partition {partition}: generation {generation} began {early} ns before its predecessor was done")
                 });
             }
         }
     }
 }
 
-fn tenures_of(journal: &Journal) -> Vec<Tenure> {
+fn tenures_of(process: usize, journal: &Journal) -> Vec<(u32, Tenure)> {
     let (mut done, mut open) = (Vec::new(), HashMap::<u32, Tenure>::new());
     for (at, event) in &journal.0 {
         match *event {
-            Event::Assigned { partition, generation } => {
-                let tenure = Tenure { partition, generation, first_began: None, released: None };
-                done.extend(open.insert(partition, tenure));
-            }
             Event::Began { partition, generation, .. } => {
-                if let Some(tenure) = open.get_mut(&partition).filter(|tenure| tenure.generation == generation) {
-                    tenure.first_began.get_or_insert(*at);
-                }
+                open.entry(partition).or_insert(Tenure { process, first: (*at, generation), released: None });
             }
             Event::Released { partition } => {
                 if let Some(mut tenure) = open.remove(&partition) {
                     tenure.released = Some(*at);
-                    done.push(tenure);
+                    done.push((partition, tenure));
                 }
             }
-            Event::Lost { partition } => done.extend(open.remove(&partition)),
+            Event::Assigned { partition } | Event::Lost { partition } => {
+                done.extend(open.remove(&partition).map(|tenure| (partition, tenure)));
+            }
             Event::Ended { .. } | Event::Committed { .. } => {}
         }
     }
-    done.extend(open.into_values());
+    done.extend(open);
     done
 }
 
@@ -296,9 +295,7 @@ mod tests {
         check.finish().0
     }
 
-    fn assigned(generation: u64) -> Event {
-        Event::Assigned { partition: 0, generation }
-    }
+    const ASSIGNED: Event = Event::Assigned { partition: 0 };
 
     fn began(offset: u64, generation: u64) -> Event {
         let Found { key, text, .. } = found(offset);
@@ -334,19 +331,19 @@ mod tests {
 
     #[test]
     fn a_hand_over_and_keys_side_by_side_are_fine() {
-        let first = journal(0, &[assigned(1), began(0, 1), began(1, 1), ended(1), ended(0), committed(2, 1), RELEASED]);
-        let second = journal(100, &[assigned(2), began(2, 2), ended(2), committed(3, 2)]);
+        let first = journal(0, &[ASSIGNED, began(0, 1), began(1, 1), ended(1), ended(0), committed(2, 1), RELEASED]);
+        let second = journal(100, &[ASSIGNED, began(2, 2), ended(2), committed(3, 2)]);
         let facts = good(&[first, second], 3);
         assert_eq!((facts.handled, facts.distinct, facts.assigned, facts.released), (3, 3, 2, 1));
     }
 
     #[test]
     fn what_was_not_committed_comes_again_and_what_was_must_not() {
-        let first = journal(0, &[assigned(1), began(0, 1), ended(0), committed(1, 1), began(1, 1), ended(1)]);
-        good(&[first.clone(), journal(100, &[assigned(2), began(1, 2), ended(1)])], 2);
-        only(&[first, journal(100, &[assigned(2), began(0, 2), ended(0), began(1, 2), ended(1)])], 2, Kind::CommittedReadAgain);
+        let first = journal(0, &[ASSIGNED, began(0, 1), ended(0), committed(1, 1), began(1, 1), ended(1)]);
+        good(&[first.clone(), journal(100, &[ASSIGNED, began(1, 2), ended(1)])], 2);
+        only(&[first, journal(100, &[ASSIGNED, began(0, 2), ended(0), began(1, 2), ended(1)])], 2, Kind::CommittedReadAgain);
         only(
-            &[journal(0, &[assigned(1), began(0, 1), ended(0), committed(1, 1), assigned(2), began(0, 2)])],
+            &[journal(0, &[ASSIGNED, began(0, 1), ended(0), committed(1, 1), ASSIGNED, began(0, 2)])],
             1,
             Kind::CommittedReadAgain,
         );
@@ -354,29 +351,29 @@ mod tests {
 
     #[test]
     fn a_fenced_member_may_be_behind() {
-        let second = journal(0, &[assigned(2), began(0, 2), ended(0), committed(1, 2)]);
-        good(&[second, journal(100, &[assigned(1), began(0, 1), ended(0), LOST])], 1);
+        let second = journal(0, &[ASSIGNED, began(0, 2), ended(0), committed(1, 2)]);
+        good(&[second, journal(100, &[ASSIGNED, began(0, 1), ended(0), LOST])], 1);
     }
 
     #[test]
     fn records_of_one_key_neither_overlap_nor_turn_round() {
-        only(&[journal(0, &[assigned(1), began(0, 1), began(2, 1), ended(0), ended(2), began(1, 1)])], 3, Kind::Reordered);
-        only(&[journal(0, &[assigned(1), began(2, 1), ended(2), began(0, 1), ended(0), began(1, 1)])], 3, Kind::Reordered);
+        only(&[journal(0, &[ASSIGNED, began(0, 1), began(2, 1), ended(0), ended(2), began(1, 1)])], 3, Kind::Reordered);
+        only(&[journal(0, &[ASSIGNED, began(2, 1), ended(2), began(0, 1), ended(0), began(1, 1)])], 3, Kind::Reordered);
     }
 
     #[test]
     fn an_owner_that_begins_before_the_one_before_is_done_is_found() {
-        let first = journal(0, &[assigned(1), began(0, 1), ended(0), RELEASED]);
-        only(&[first, Journal(vec![(1, assigned(2)), (2, began(1, 2))])], 2, Kind::TwoOwners);
-        let twins = [journal(0, &[assigned(1), began(0, 1)]), journal(9, &[assigned(1), began(0, 1)])];
+        let first = journal(0, &[ASSIGNED, began(0, 1), ended(0), RELEASED]);
+        only(&[first, Journal(vec![(1, ASSIGNED), (2, began(1, 2))])], 2, Kind::TwoOwners);
+        let twins = [journal(0, &[ASSIGNED, began(0, 1)]), journal(9, &[ASSIGNED, began(0, 1)])];
         only(&twins, 1, Kind::TwoOwners);
     }
 
     #[test]
     fn what_was_never_handled_or_never_there_is_found() {
-        only(&[journal(0, &[assigned(1), began(0, 1)])], 2, Kind::NeverRead);
-        only(&[journal(0, &[assigned(1), began(0, 1), began(1, 1)])], 1, Kind::TakenBack);
+        only(&[journal(0, &[ASSIGNED, began(0, 1)])], 2, Kind::NeverRead);
+        only(&[journal(0, &[ASSIGNED, began(0, 1), began(1, 1)])], 1, Kind::TakenBack);
         let other = Event::Began { partition: 0, offset: 0, generation: 1, fingerprint: 7 };
-        only(&[journal(0, &[assigned(1), other])], 1, Kind::TakenBack);
+        only(&[journal(0, &[ASSIGNED, other])], 1, Kind::TakenBack);
     }
 }

@@ -131,7 +131,7 @@ pub(super) async fn resume(client: &Client, check: &mut ConsumerCheck) -> Result
 }
 
 /// Reads the whole log, from its start to its present end.
-pub(super) async fn read_log(client: &Client, log: &mut LogCheck<'_>) -> Result<()> {
+pub(crate) async fn read_log(client: &Client, log: &mut LogCheck<'_>) -> Result<()> {
     let mut consumer = client.consumer().build()?;
     consumer.assign_topic(TOPIC, Start::Earliest).await?;
     consumer.stop_at_present_end().await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermit_proto::{LeaderEpoch, Offset, PartitionId};
+use hermit_proto::{Generation, LeaderEpoch, Offset, PartitionId};
 use tokio::time::Instant;
 
 use super::state::{Lease, Phase, State};
@@ -131,6 +131,11 @@ impl State {
             self.in_hand.push(key);
         }
         HandOut::Yes
+    }
+
+    /// Since when a partition is the member's; 0 where that is not known, or no group's.
+    pub(in crate::consumer) fn generation(&self, key: Key) -> Generation {
+        self.entries.get(&key).and_then(|entry| entry.lease.commits_under()).unwrap_or(Generation(0))
     }
 
     /// The application asks for more: what it was handed before counts as processed. Whether the tasks have something to do.
