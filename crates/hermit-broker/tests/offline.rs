@@ -6,9 +6,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hermit_broker::offline::{OfflineDir, Selection};
+use bytes::BytesMut;
+use hermit_broker::offline::{Check, OfflineDir, RepairOptions, Selection};
 use hermit_broker::{Broker, BrokerError};
-use hermit_proto::PartitionId;
+use hermit_proto::{Offset, PartitionId, ProducedFrame};
 use support::config;
 
 /// All files but the lock, with their bytes.
@@ -85,4 +86,55 @@ fn a_directory_in_use_names_the_process_and_other_directories_are_no_data_direct
     std::fs::create_dir(empty.path().join("orders_0")).unwrap();
     std::fs::write(empty.path().join("orders_0/00000000000000000000.wal"), b"").unwrap();
     assert!(matches!(OfflineDir::open(empty.path()), Err(BrokerError::NotImported { .. })));
+}
+
+/// Some messages in a partition, in one frame each.
+fn produce(dir: &Path, topic: &str, partition: u32) {
+    let broker = Broker::open(config(dir)).unwrap();
+    let topic = broker.topic(&topic.parse().unwrap()).unwrap();
+    let partition = topic.partition(PartitionId(partition)).unwrap();
+    for number in 0..20u8 {
+        let frame = ProducedFrame::message(0, Some(b"key"), &[number; 500]).to_vec().unwrap();
+        let mut batch = broker.parse(BytesMut::from(&frame[..])).unwrap();
+        broker.append(partition, &mut batch).unwrap().wait().unwrap();
+    }
+    broker.close().unwrap();
+}
+
+#[test]
+fn damage_is_found_in_its_partition_alone_and_a_repair_makes_it_sound() {
+    let dir = made();
+    produce(dir.path(), "orders", 1);
+    let offline = OfflineDir::open(dir.path()).unwrap();
+    let orders = Selection { topic: Some("orders".parse().unwrap()), partition: Some(PartitionId(1)) };
+    let damaged = offline.partitions(&orders).unwrap().remove(0);
+    let wal = damaged.dir.join("00000000000000000000.wal");
+    let mut bytes = std::fs::read(&wal).unwrap();
+    // A byte of the third message.
+    let at = bytes.windows(500).position(|window| window == [2; 500]).unwrap();
+    bytes[at + 100] ^= 1;
+    std::fs::write(&wal, bytes).unwrap();
+    let before = files(dir.path());
+
+    for partition in offline.partitions(&Selection::default()).unwrap() {
+        let found = offline.inspect(&partition, Check::Everything).unwrap();
+        assert_eq!(found.damages.len(), usize::from(partition == damaged), "{found:?}");
+    }
+    let headers = offline.inspect(&damaged, Check::Headers).unwrap();
+    assert_eq!((headers.log_end, headers.damages.len()), (Offset(20), 0), "{headers:?}");
+    let frames: Vec<_> = offline.frames(&damaged, Offset(1)).unwrap().map(Result::unwrap).collect();
+    assert_eq!((frames.len(), frames.iter().filter(|frame| frame.is_err()).count()), (19, 1));
+    let dropping = RepairOptions { drop_damage: true, dry_run: true, ..RepairOptions::default() };
+    assert_eq!(offline.repair(&damaged, &dropping).unwrap().actions.len(), 1);
+    assert!(files(dir.path()) == before, "looking changed a file");
+
+    offline.repair(&damaged, &RepairOptions { dry_run: false, ..dropping }).unwrap();
+    let found = offline.inspect(&damaged, Check::Everything).unwrap();
+    assert!(found.damages.is_empty() && found.log_end == Offset(20), "{found:?}");
+    drop(offline);
+    let broker = Broker::open(config(dir.path())).unwrap();
+    assert!(broker.report().clean);
+    let bounds = broker.topic(&"orders".parse().unwrap()).unwrap().partitions()[1].bounds().unwrap();
+    assert_eq!((bounds.log_start, bounds.high_watermark), (Offset(0), Offset(20)));
+    broker.close().unwrap();
 }

@@ -5,11 +5,15 @@
 //! start of the broker.
 //!
 //! ```no_run
-//! use hermit_broker::offline::{OfflineDir, Selection};
+//! use hermit_broker::offline::{Check, OfflineDir, Selection};
 //!
 //! let dir = OfflineDir::open("./hermit-data".as_ref())?;
 //! for partition in dir.partitions(&Selection::default())? {
-//!     println!("{} {} in {}", partition.topic, partition.partition, partition.dir.display());
+//!     // One partition that cannot be read keeps none of the others from being looked at.
+//!     match dir.inspect(&partition, Check::Everything) {
+//!         Ok(found) => println!("{} {}: {} damaged ranges", partition.topic, partition.partition, found.damages.len()),
+//!         Err(error) => println!("{} {}: {error}", partition.topic, partition.partition),
+//!     }
 //! }
 //! # Ok::<(), hermit_broker::BrokerError>(())
 //! ```
@@ -18,8 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermit_log::disk::{DirLock, Disk, RealDisk};
-use hermit_log::{LogIdentity, disk};
-use hermit_proto::{PartitionId, TopicId, TopicName};
+use hermit_log::{LogError, LogIdentity};
+use hermit_proto::{Offset, PartitionId, TopicId, TopicName};
+
+pub use hermit_log::inspect::{Check, Frames, Inspected};
+pub use hermit_log::repair::{RepairOptions, Repaired};
 
 use crate::error::BrokerError;
 use crate::layout;
@@ -138,6 +145,12 @@ impl OfflineDir {
         &self.dir
     }
 
+    /// The disk that it is on.
+    #[must_use]
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
     /// All topics, the broker's own among them, in the order of their names.
     #[must_use]
     pub fn topics(&self) -> &[OfflineTopic] {
@@ -198,10 +211,28 @@ impl OfflineDir {
         }
     }
 
-    /// The disk that it is on.
-    #[must_use]
-    pub fn disk(&self) -> &Arc<dyn disk::Disk> {
-        &self.disk
+    /// Looks at a partition's log and all that belongs to it; with [`Check::Everything`] every checksum is verified. Changes nothing.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] where the directory or a file cannot be read. Damage is no error.
+    pub fn inspect(&self, partition: &OfflinePartition, check: Check) -> Result<Inspected, LogError> {
+        hermit_log::inspect::inspect(&*self.disk, &partition.dir, partition.identity(), check)
+    }
+
+    /// The frames of a partition from `from` on, with damaged ranges in their places. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`OfflineDir::inspect`].
+    pub fn frames(&self, partition: &OfflinePartition, from: Offset) -> Result<Frames, LogError> {
+        hermit_log::inspect::frames(Arc::clone(&self.disk), &partition.dir, partition.identity(), from)
+    }
+
+    /// Repairs what is derived, and drops damage where `options` ask for it. What is replaced is kept beside it.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] and [`LogError::DiskFull`]; what is done by then stays done, and the repair can be done again.
+    pub fn repair(&self, partition: &OfflinePartition, options: &RepairOptions) -> Result<Repaired, LogError> {
+        hermit_log::repair::repair(&*self.disk, &partition.dir, partition.identity(), options)
     }
 }
 
