@@ -21,6 +21,9 @@ use crate::check::Journal;
 /// A member that is told to leave has its last records to handle and to commit, perhaps with a broker that is just away.
 const LEAVES_WITHIN: Duration = Duration::from_secs(60);
 
+/// Between two looks whether a process has come so far that it can be told to leave.
+const STARTING: Duration = Duration::from_millis(5);
+
 /// What was done to members.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deeds {
@@ -47,6 +50,7 @@ impl fmt::Display for Deeds {
 #[derive(Debug)]
 struct Process {
     child: Child,
+    journal: PathBuf,
     /// Until when it is frozen.
     frozen_until: Option<Instant>,
 }
@@ -101,7 +105,7 @@ impl Members {
             let mut command = Command::new(words.next().context("no program for members")?);
             command.args(words).envs(setup.to_env()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
             let child = command.spawn().context("a member cannot be started")?;
-            self.running.push(Process { child, frozen_until: None });
+            self.running.push(Process { child, journal: journal.clone(), frozen_until: None });
             self.journals.push(journal);
             self.deeds.started += 1;
         }
@@ -180,6 +184,10 @@ impl Members {
     }
 
     async fn finish(&mut self, mut process: Process) -> Result<()> {
+        while !process.journal.exists() {
+            ended_by_itself(&mut process.child)?;
+            sleep(STARTING).await;
+        }
         ended_by_itself(&mut process.child)?;
         signal(&process.child, Signal::TERM)?;
         let status = timeout(LEAVES_WITHIN, process.child.wait()).await.context("a member does not leave")??;

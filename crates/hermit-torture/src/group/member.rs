@@ -105,8 +105,9 @@ impl RebalanceListener for Listener {
 ///
 /// When the member cannot go on: everything that time cures it goes through by itself.
 pub async fn run(setup: MemberSetup) -> Result<()> {
-    let journal = Arc::new(Writer::create(&setup.journal)?);
     let mut terminated = signal(SignalKind::terminate()).context("no signals")?;
+    // From here on the member can be told to leave: that is what the journal's being there says.
+    let journal = Arc::new(Writer::create(&setup.journal)?);
     // The broker may be away just now.
     let client = Client::builder().server(&setup.server).start()?;
     let mut consumer = client
