@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use hermit_client::{Client, Consumer, Error, OnDamage, Start};
@@ -36,13 +37,21 @@ pub(crate) async fn run(client: &Client, args: ExportArgs, output: Output) -> Re
     let written = match write(&mut consumer, &args, &head, BufWriter::with_capacity(BUFFER_BYTES, create(&args)?)).await {
         Ok(written) => written,
         Err(error) => {
-            // Half a file is of no use, and would stand in the way of the next attempt.
-            drop(std::fs::remove_file(&args.file));
+            // Half a file is of no use, and would stand in the way of the next attempt. A device or a pipe is not ours to remove.
+            if is_regular(&args.file) {
+                drop(std::fs::remove_file(&args.file));
+            }
             return Err(error);
         }
     };
-    written.out.get_ref().sync_all().with_context(|| format!("cannot write {}", args.file.display()))?;
+    if is_regular(&args.file) {
+        written.out.get_ref().sync_all().with_context(|| format!("cannot write {}", args.file.display()))?;
+    }
     written.tell(&args, output, &mut io::stdout())
+}
+
+fn is_regular(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.is_file())
 }
 
 fn create(args: &ExportArgs) -> Result<File> {

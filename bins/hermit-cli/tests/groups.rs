@@ -1,4 +1,5 @@
 //! Consumer groups: sharing partitions, lag, moving, deleting.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 
@@ -73,6 +74,9 @@ fn a_group_is_moved_only_while_nobody_is_in_it() {
         assert_eq!(refused.status, 1);
         assert!(refused.stderr.starts_with("error: group `g` has members: stop its consumers first"), "{}", refused.stderr);
     }
+    let by_hand = broker.run(&["consume", "t", "--group", "g", "--partition", "0", "--from", "earliest", "--until", "end"], b"");
+    assert_eq!(by_hand.status, 1, "its positions are refused");
+    assert!(by_hand.stderr.contains("has members") && by_hand.stderr.lines().count() == 1, "{}", by_hand.stderr);
     eventually("it has committed", || describe(&broker, "g")["lag"] == 0);
     end(child, "INT");
 

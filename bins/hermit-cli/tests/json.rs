@@ -1,4 +1,5 @@
 //! Records as JSON, in and out.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

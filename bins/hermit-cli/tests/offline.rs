@@ -1,4 +1,5 @@
 //! Data directories without a broker.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! A topic in a file, and in a pipe between two brokers.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 mod support;
 
@@ -123,6 +124,31 @@ fn what_is_no_whole_file_is_told_with_what_was_stored() {
     assert_eq!(nowhere.stderr, "error: there is no topic `nowhere`; see `hermit-cli topic list`\n");
     let dead = run_without_broker(&["export", "t", "-"]);
     assert!(dead.contains("is hermitd running?"), "{dead}");
+}
+
+#[test]
+fn a_compacted_topic_keeps_its_tombstones() {
+    let broker = TestBroker::start();
+    broker.ok(&["topic", "create", "c", "--compaction"], b"");
+    broker.ok(
+        &["produce", "c", "--json"],
+        b"{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"a\",\"value\":null}\n{\"key\":\"\",\"value\":\"\"}\n",
+    );
+    let exported = broker.run(&["export", "c", "-"], b"");
+    let imported = broker.run(&["import", "copy", "-"], &exported.stdout);
+    assert_eq!((imported.status, imported.stderr.as_str()), (0, ""));
+    assert_eq!(shown(&broker, "copy", "0"), shown(&broker, "c", "0"));
+    // What such a topic does not take is refused with its place, and nothing stands behind it.
+    broker.ok(&["produce", "plain", "--header", "h=1"], b"x\n");
+    let plain = broker.run(&["export", "plain", "-"], b"").stdout;
+    let refused = broker.run(&["import", "copy", "-"], &plain);
+    assert!(refused.status == 1 && refused.stderr.contains("the record of partition 0, offset 0"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("after 0 records were stored"), "{}", refused.stderr);
+    // A device is neither synced nor removed.
+    assert_eq!(broker.ok(&["export", "c", "/dev/null", "--overwrite"], b""), "exported 3 records of c\n");
+    let full = broker.run(&["export", "c", "/dev/full", "--overwrite"], b"");
+    assert!(full.status == 1 && full.stderr.starts_with("error: cannot write /dev/full: No space left"), "{}", full.stderr);
+    assert!(std::path::Path::new("/dev/full").exists());
 }
 
 fn run_without_broker(arguments: &[&str]) -> String {
