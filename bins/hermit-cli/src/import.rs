@@ -82,9 +82,7 @@ async fn ready(client: &Client, args: &ImportArgs, head: &Head) -> Result<()> {
     let admin = client.admin();
     let partitions = match admin.describe_topic(&args.topic).await {
         Ok(found) => found.partitions.len(),
-        Err(Error::UnknownTopic { .. }) => {
-            admin.create_topic(&args.topic, head.partitions, head.config.clone()).await?.partitions as usize
-        }
+        Err(Error::UnknownTopic { .. }) => admin.create_topic(&args.topic, head.partitions, head.config).await?.partitions as usize,
         Err(error) => return Err(error.into()),
     };
     ensure!(

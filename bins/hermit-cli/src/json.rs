@@ -12,8 +12,8 @@ pub(crate) enum Json {
     Bool,
     Number(Number),
     Text(String),
-    List(Vec<Json>),
-    Object(Vec<(String, Json)>),
+    List(Vec<Self>),
+    Object(Vec<(String, Self)>),
 }
 
 impl Json {

@@ -82,7 +82,7 @@ fn notes(inspected: &Inspected, clean: bool) -> Vec<String> {
         match segment.index {
             IndexReport::Sealed { .. } | IndexReport::Unsealed { .. } => {}
             IndexReport::Missing => {
-                notes.push(format!("segment {} has no index; it is made again when it is needed", segment.base))
+                notes.push(format!("segment {} has no index; it is made again when it is needed", segment.base));
             }
             IndexReport::Wrong { why } => notes.push(format!("the index of segment {} is to be made again: {why}", segment.base)),
         }
