@@ -90,6 +90,32 @@ settings! {
     max_subscriptions: u32, "HERMITD_MAX_SUBSCRIPTIONS";
     /// Most partitions of one topic. Default: 1024.
     max_partitions: u32, "HERMITD_MAX_PARTITIONS";
+    /// Most consumer groups that have members at a time. Default: 10000.
+    max_active_groups: u32, "HERMITD_MAX_ACTIVE_GROUPS";
+    /// Most members of one consumer group. Default: 1000.
+    max_group_members: u32, "HERMITD_MAX_GROUP_MEMBERS";
+    /// Most topics and patterns together that a member of a group subscribes to. Default: 256. Patterns cost up to 2 MiB a member.
+    max_member_subscriptions: u32, "HERMITD_MAX_MEMBER_SUBSCRIPTIONS";
+    /// Most bytes of a pattern for names of topics. Default: 1024.
+    max_pattern_bytes: u32, "HERMITD_MAX_PATTERN_BYTES";
+    /// Shortest session timeout that a member of a group may ask for, in milliseconds. Default: 1000. A short one puts out members that only pause.
+    min_session_timeout_ms: u64, "HERMITD_MIN_SESSION_TIMEOUT_MS";
+    /// Session timeout of members that do not ask for one, in milliseconds. Default: 10000.
+    default_session_timeout_ms: u64, "HERMITD_DEFAULT_SESSION_TIMEOUT_MS";
+    /// Longest session timeout that a member may ask for, in milliseconds. Default: 1800000 (30 min). So long a member that vanished keeps its partitions.
+    max_session_timeout_ms: u64, "HERMITD_MAX_SESSION_TIMEOUT_MS";
+    /// Shortest processing timeout that a member of a group may ask for, in milliseconds. Default: 1000.
+    min_processing_timeout_ms: u64, "HERMITD_MIN_PROCESSING_TIMEOUT_MS";
+    /// Processing timeout of members that do not ask for one, in milliseconds: in this time they give up what another member shall have. Default: 300000 (5 min).
+    default_processing_timeout_ms: u64, "HERMITD_DEFAULT_PROCESSING_TIMEOUT_MS";
+    /// Longest processing timeout that a member may ask for, in milliseconds. Default: 86400000 (24 h).
+    max_processing_timeout_ms: u64, "HERMITD_MAX_PROCESSING_TIMEOUT_MS";
+    /// Milliseconds that a new consumer group waits for more members before its partitions are divided. Default: 100.
+    group_initial_delay_ms: u64, "HERMITD_GROUP_INITIAL_DELAY_MS";
+    /// The same where its first members held partitions before, as after a restart of the broker. Default: 3000.
+    group_return_delay_ms: u64, "HERMITD_GROUP_RETURN_DELAY_MS";
+    /// Milliseconds after which the positions of a group are deleted that has had neither members nor commits, counted anew from a start of the broker. Default: never.
+    offsets_retention_ms: u64, "HERMITD_OFFSETS_RETENTION_MS";
     /// Log files open at a time. Default: 2048; at least 16. Connections need descriptors besides.
     max_open_files: usize, "HERMITD_MAX_OPEN_FILES";
     /// Milliseconds for the whole handshake of a connection. Default: 5000.
@@ -119,7 +145,7 @@ impl Given {
     pub(super) fn settle(self) -> anyhow::Result<Settings> {
         self.check_ranges()?;
         let threads = self.threads.unwrap_or(2);
-        let mut broker = BrokerConfig::new(self.data_dir.unwrap_or_else(|| "./hermit-data".into()));
+        let mut broker = BrokerConfig::new(self.data_dir.clone().unwrap_or_else(|| "./hermit-data".into()));
         let topics = TopicSettings::default();
         broker.topic_defaults = TopicSettings {
             durability: match self.durability {
@@ -137,6 +163,7 @@ impl Given {
         set(&mut broker.maintenance_interval, self.maintenance_interval_s.map(Duration::from_secs));
         set(&mut broker.max_open_files, self.max_open_files);
         set(&mut broker.flush_threads, self.flush_threads);
+        broker.offsets_retention = self.offsets_retention_ms.map(Duration::from_millis);
         let limits = &mut broker.limits;
         if let Some(bytes) = self.max_frame_bytes {
             limits.max_frame_bytes = bytes;
@@ -148,6 +175,7 @@ impl Given {
         set(&mut limits.max_inflight_bytes, self.max_inflight_bytes);
         set(&mut limits.max_subscriptions, self.max_subscriptions);
         set(&mut limits.max_partitions, self.max_partitions);
+        self.settle_groups(limits);
         set(&mut limits.handshake_timeout, self.handshake_timeout_ms.map(Duration::from_millis));
         set(&mut limits.frame_timeout, self.frame_timeout_ms.map(Duration::from_millis));
         set(&mut limits.write_timeout, self.write_timeout_ms.map(Duration::from_millis));
@@ -166,6 +194,21 @@ impl Given {
         super::log::check(&log)?;
         let import = self.import.unwrap_or(ImportName::Auto);
         Ok(Settings { broker, listen, threads, log, import, notes: Vec::new() })
+    }
+
+    fn settle_groups(&self, limits: &mut Limits) {
+        set(&mut limits.max_active_groups, self.max_active_groups);
+        set(&mut limits.max_group_members, self.max_group_members);
+        set(&mut limits.max_member_subscriptions, self.max_member_subscriptions);
+        set(&mut limits.max_pattern_bytes, self.max_pattern_bytes);
+        set(&mut limits.min_session_timeout, self.min_session_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.default_session_timeout, self.default_session_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.max_session_timeout, self.max_session_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.min_processing_timeout, self.min_processing_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.default_processing_timeout, self.default_processing_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.max_processing_timeout, self.max_processing_timeout_ms.map(Duration::from_millis));
+        set(&mut limits.group_initial_delay, self.group_initial_delay_ms.map(Duration::from_millis));
+        set(&mut limits.group_return_delay, self.group_return_delay_ms.map(Duration::from_millis));
     }
 
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
@@ -195,6 +238,19 @@ impl Given {
             max_inflight_bytes: Some(limits.max_inflight_bytes),
             max_subscriptions: Some(limits.max_subscriptions),
             max_partitions: Some(limits.max_partitions),
+            max_active_groups: Some(limits.max_active_groups),
+            max_group_members: Some(limits.max_group_members),
+            max_member_subscriptions: Some(limits.max_member_subscriptions),
+            max_pattern_bytes: Some(limits.max_pattern_bytes),
+            min_session_timeout_ms: ms(limits.min_session_timeout),
+            default_session_timeout_ms: ms(limits.default_session_timeout),
+            max_session_timeout_ms: ms(limits.max_session_timeout),
+            min_processing_timeout_ms: ms(limits.min_processing_timeout),
+            default_processing_timeout_ms: ms(limits.default_processing_timeout),
+            max_processing_timeout_ms: ms(limits.max_processing_timeout),
+            group_initial_delay_ms: ms(limits.group_initial_delay),
+            group_return_delay_ms: ms(limits.group_return_delay),
+            offsets_retention_ms: broker.offsets_retention.and_then(ms),
             max_open_files: Some(broker.max_open_files),
             handshake_timeout_ms: ms(limits.handshake_timeout),
             frame_timeout_ms: ms(limits.frame_timeout),
@@ -230,6 +286,10 @@ impl Given {
         within("frame_timeout_ms", self.frame_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
         within("write_timeout_ms", self.write_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
         within("drain_timeout_ms", self.drain_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("max_session_timeout_ms", self.max_session_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("max_processing_timeout_ms", self.max_processing_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
+        within("group_initial_delay_ms", self.group_initial_delay_ms, 0..=HOUR_MS)?;
+        within("group_return_delay_ms", self.group_return_delay_ms, 0..=HOUR_MS)?;
         within("heartbeat_interval_ms", self.heartbeat_interval_ms, 0..=YEAR_MS)
     }
 }
