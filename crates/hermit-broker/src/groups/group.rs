@@ -123,8 +123,10 @@ impl Group {
         {
             *until = since.saturating_add(self.waits.returning).max(*until);
         }
-        if let Some((_, until)) = self.first_division {
-            self.watch(until);
+        match self.first_division {
+            Some((_, until)) if until <= now => self.first_division = None,
+            Some((_, until)) => self.watch(until),
+            None => {}
         }
         if is_new || asks_otherwise || divides_anew || grown || !claims.is_empty() {
             self.divide(&claims);

@@ -14,6 +14,8 @@ mod coordinator;
 mod group;
 mod inspect;
 mod member;
+#[cfg(test)]
+mod model;
 mod subscription;
 
 pub(crate) use assign::TopicPartition;
