@@ -55,6 +55,21 @@ async fn the_partitions_of_a_deleted_topic_are_nobodys_at_once() {
 }
 
 #[tokio::test]
+async fn partitions_that_are_added_are_told_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    world.topic("orders", 1).await;
+    let mut member = Member::join(&world, join_request("g", 1, &["orders"])).await.unwrap();
+    let before = member.holds.clone();
+    let waiting = member.park(LONG_MS).await;
+    world.server.broker.add_partitions(&"orders".parse().unwrap(), 3).unwrap();
+    within(member.parked(waiting)).await.unwrap();
+    assert_eq!(member.partitions(), [0, 1, 2]);
+    assert!(before.iter().all(|(of, since)| member.holds[of] == *since), "what it had it has had all the time");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_member_that_asks_for_something_else_gives_up_what_it_no_longer_asks_for() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::start(dir.path()).await;

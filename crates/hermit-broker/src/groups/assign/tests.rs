@@ -130,7 +130,7 @@ fn has_a_way_down(case: &Case, target: &Target) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn equal_subscribers_get_equal_shares_with_the_fewest_moves(case in case(true)) {
