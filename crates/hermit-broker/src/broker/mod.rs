@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 pub(crate) use describe::PROGRAM;
 pub use positions::Position;
+pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
 pub(crate) use stop::{Phase, reached};
 

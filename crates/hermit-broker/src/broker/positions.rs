@@ -38,6 +38,15 @@ pub struct Position {
     pub leader_epoch: LeaderEpoch,
 }
 
+/// How positions fared that were committed together.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// One for each, in order.
+    pub(crate) results: Vec<Result<(), BrokerError>>,
+    /// Tells when those that passed are stored; none where none has.
+    pub(crate) ticket: Option<Ticket>,
+}
+
 impl Broker {
     /// Opens `__consumer_offsets`, and creates it where it is missing. What is wrong with it does not keep the broker from starting.
     pub(super) fn open_positions(&self) -> (ReplayReport, Option<BrokerError>) {
@@ -107,13 +116,13 @@ impl Broker {
         self.inner.groups.while_inactive(group, || offsets.commit(&entries, self.monotonic()))?
     }
 
-    /// Commits positions, each of which passes or not, for a member, or in nobody's name. The ticket is missing where none has passed.
+    /// Commits positions, each of which passes or not, for a member, or in nobody's name.
     pub(crate) fn commit_each(
         &self,
         group: &GroupName,
         member: MemberId,
         positions: &[(Position, Generation)],
-    ) -> Result<(Vec<Result<(), BrokerError>>, Option<Ticket>), BrokerError> {
+    ) -> Result<Stored, BrokerError> {
         self.check_writable()?;
         // Opening the positions may create their topic, for which no group may be locked.
         let offsets = self.offsets_now()?;
@@ -132,7 +141,7 @@ impl Broker {
                 });
             }
             let ticket = if good.is_empty() { None } else { Some(offsets.commit(&good, self.monotonic())?) };
-            Ok((results, ticket))
+            Ok(Stored { results, ticket })
         };
         if member.is_some() {
             self.inner.groups.commit_as(group, member, store)?

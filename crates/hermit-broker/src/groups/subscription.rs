@@ -50,7 +50,7 @@ fn compile(patterns: &[String], limits: &Limits) -> Result<RegexSet, BrokerError
             return Err(bad("", format!("it has {} bytes, and {limit} are allowed", pattern.len())));
         }
         // Alone first: `a)|(b` is no pattern, but would become one between the anchors.
-        build(&[pattern.clone()]).map_err(|error| bad(pattern, reason(&error)))?;
+        build(std::slice::from_ref(pattern)).map_err(|error| bad(pattern, reason(&error)))?;
     }
     let whole: Vec<_> = patterns.iter().map(|pattern| format!(r"\A(?:{pattern})\z")).collect();
     build(&whole).map_err(|error| bad("", format!("the patterns together: {}", reason(&error))))

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use hermit_proto::session::{
-    DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
-    LeaveGroupResponse, ListGroupsRequest, Message,
+    DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
+    LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message, WireError,
 };
 use hermit_proto::{CorrelationId, GroupName, MemberId, Unit};
 use tokio::time::Instant;
 
 use super::state::Session;
-use super::topics::answer;
+use super::topics::{Answer, answer, write};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::groups::{Beat, Peer, Waiter};
@@ -32,9 +32,21 @@ pub(super) struct Parked {
 
 impl Session {
     pub(super) fn join_group(&mut self, unit: &Unit) {
-        let (broker, peer) = (&self.broker, Peer { client: &self.client, address: &self.address });
-        answer(unit, &mut self.out, |request: JoinGroupRequest| {
-            broker.groups().join(&request, peer).map_err(|error| to_wire(&error))
+        let correlation = unit.correlation();
+        let request = match JoinGroupRequest::decode(unit.key(), unit.payload()) {
+            Ok(request) => request,
+            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
+        };
+        if request.patterns.is_empty() {
+            let joined = join(&self.broker, &request, &self.client, &self.address);
+            return write(correlation, joined, &mut self.out);
+        }
+        // Patterns are compiled, and matched with all topics: others are not to wait for that.
+        let (broker, client, address) = (self.broker.clone(), self.client.clone(), self.address.clone());
+        self.background.run(move |out| {
+            let joined = join(&broker, &request, &client, &address);
+            drop(broker);
+            write(correlation, joined, out);
         });
     }
 
@@ -50,7 +62,7 @@ impl Session {
         let correlation = unit.correlation();
         let request = match GroupHeartbeatRequest::decode(unit.key(), unit.payload()) {
             Ok(request) => request,
-            Err(error) => return hermit_proto::session::WireError::from(error).encode(correlation, &mut self.out),
+            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
         };
         let waiter = self.waiter();
         let beat = self.broker.groups().heartbeat(&request, &waiter);
@@ -152,4 +164,8 @@ impl Session {
             Ok(DeleteGroupResponse)
         });
     }
+}
+
+fn join(broker: &Broker, request: &JoinGroupRequest, client: &str, address: &str) -> Answer<JoinGroupResponse> {
+    broker.groups().join(request, Peer { client, address }).map_err(|error| to_wire(&error))
 }

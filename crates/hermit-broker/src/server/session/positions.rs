@@ -10,7 +10,7 @@ use hermit_proto::{CorrelationId, Generation, GroupName, LeaderEpoch, Offset, Pa
 
 use super::owed::Answer;
 use super::state::Session;
-use crate::broker::{Broker, Position};
+use crate::broker::{Broker, Position, Stored};
 use crate::error::{BrokerError, status_of, to_wire};
 use crate::partition::Partition;
 
@@ -30,7 +30,7 @@ impl Session {
         let group = GroupName::new_public(&request.group)?;
         let positions: Vec<_> = request.entries.iter().map(position).collect();
         let committed = self.broker.commit_each(&group, request.member, &positions);
-        let (stored, ticket) = committed.map_err(|error| to_wire(&error))?;
+        let Stored { results: stored, ticket } = committed.map_err(|error| to_wire(&error))?;
         let results = request.entries.iter().zip(stored).map(|(entry, stored)| CommitResult {
             topic: entry.topic,
             partition: entry.partition,

@@ -28,7 +28,7 @@ pub(super) fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOn
     write(correlation, answered, out);
 }
 
-fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>, out: &mut BytesMut) {
+pub(super) fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>, out: &mut BytesMut) {
     let error = match answered {
         Ok(response) => match response.encode(correlation, out) {
             Ok(()) => return,
