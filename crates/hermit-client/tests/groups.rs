@@ -269,3 +269,54 @@ async fn commits_from_outside_are_refused_while_the_group_has_members() {
     within(inside.close()).await.unwrap();
     within(outside.commit()).await.unwrap();
 }
+
+async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    within(std::future::poll_fn(|cx| std::pin::Pin::new(&mut *stream).poll_next(cx))).await
+}
+
+#[tokio::test]
+async fn a_stream_waits_ends_where_told_and_loses_nothing_when_dropped() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    create(&client, "t", 1).await;
+    let mut consumer = subscribed(member(&client), "t").await;
+    // While nothing is there it waits.
+    let waited = tokio::time::timeout(Duration::from_millis(150), next(&mut consumer.stream())).await;
+    assert!(waited.is_err());
+    fill(&client, "t", 1, 0..10).await;
+    for number in 0..4 {
+        let record = next(&mut consumer.stream()).await.unwrap().unwrap();
+        assert_eq!(record.offset, Offset(number), "each of another stream");
+    }
+    within(consumer.stop_at_present_end()).await.unwrap();
+    let mut records = consumer.into_stream();
+    let mut rest = Vec::new();
+    while let Some(record) = next(&mut records).await {
+        rest.push(record.unwrap());
+    }
+    assert_eq!(values(&rest), ["4", "5", "6", "7", "8", "9"]);
+}
+
+#[tokio::test]
+async fn partitions_assigned_by_hand_are_committed_after_processing_too() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    create(&client, "t", 2).await;
+    fill(&client, "t", 2, 0..10).await;
+    let mut consumer = member(&client).auto_commit(AutoCommit::Processed).build().unwrap();
+    consumer.assign("t", 1, Start::Earliest).await.unwrap();
+    for _ in 0..3 {
+        within(consumer.recv()).await.unwrap();
+    }
+    until_committed(&client, "t", 1, 2).await;
+    // A place that the application chose is committed once something is processed there.
+    consumer.seek("t", 1, 7).unwrap();
+    for _ in 0..2 {
+        within(consumer.recv()).await.unwrap();
+    }
+    until_committed(&client, "t", 1, 8).await;
+    within(consumer.close()).await.unwrap();
+    assert_eq!(committed(&client, "t", 0).await, None);
+    let nobody = client.consumer().auto_commit(AutoCommit::Processed).build();
+    assert!(matches!(nobody, Err(Error::Config { setting: "auto_commit", .. })));
+}
