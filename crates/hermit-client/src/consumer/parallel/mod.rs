@@ -134,11 +134,11 @@ impl Consumer {
     /// let mut consumer = client.consumer().group("billing").build()?;
     /// consumer.subscribe("orders").await?;
     /// let shutdown = async { drop(tokio::signal::ctrl_c().await) };
-    /// let handler = async |record: hermit_client::Record| -> std::io::Result<()> {
+    /// let handler = |record: hermit_client::Record| async move {
     ///     println!("{:?}", record.value);
-    ///     Ok(())
+    ///     Ok::<_, std::io::Error>(())
     /// };
-    /// consumer.process_parallel(Parallel::new(16), move |record| handler(record), shutdown).await?;
+    /// consumer.process_parallel(Parallel::new(16), handler, shutdown).await?;
     /// consumer.close().await
     /// # }
     /// ```
