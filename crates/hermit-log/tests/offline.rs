@@ -247,6 +247,25 @@ fn a_repair_that_is_cut_short_loses_no_readable_frame() {
     }
 }
 
+/// An index may be all that leads on behind damage: the new one is there before the old one goes.
+#[test]
+fn an_index_that_is_made_again_still_leads_on_after_a_power_cut() {
+    let bench = Bench::new();
+    drop(filled(&bench, true));
+    bench.disk.crash_with(Survival::Everything, 0);
+    for base in [10, 40] {
+        bench.rot(base, 2 * FRAME_BYTES);
+        let len = bench.disk.bytes(&idx(base)).unwrap().len();
+        assert!(bench.disk.truncate(&idx(base), len - 9));
+    }
+    let (before, damages) = stored_frames(&bench.disk, 0);
+    assert_eq!((before.len(), damages), (45 - 2 - 2, 2));
+    let done = mend(&bench.disk, &RepairOptions { index_interval_bytes: 200, ..RepairOptions::default() });
+    assert_eq!((done.actions.len(), done.left.len()), (2, 2), "{done:?}");
+    bench.disk.crash_with(Survival::Nothing, 0);
+    assert_eq!(stored_frames(&bench.disk, 0).0, before);
+}
+
 #[test]
 fn what_was_left_out_on_purpose_may_be_dropped_too() {
     let bench = Bench::new();

@@ -57,6 +57,23 @@ fn what_is_there_is_read_and_started_from_and_room_makes_appends_go_on() {
 }
 
 #[test]
+fn of_a_batch_that_fits_in_part_nothing_is_there() {
+    let bench = Bench::new();
+    let (log, _) = bench.open(&LogConfig::default(), false, 0);
+    append_many(&log, 3);
+    log.flush().unwrap();
+    fill(&bench, 150);
+    let frame = ProducedFrame::message(7, None, &[b'x'; 31]);
+    assert!(matches!(log.append(&mut batch(&[frame, frame])), Err(LogError::DiskFull { .. })));
+    drop(log);
+    bench.disk.kill();
+    bench.disk.set_capacity(None);
+    let (log, report) = bench.open(&LogConfig::default(), false, 1);
+    assert_eq!((report.cut, log.bounds().log_end), (None, Offset(3)));
+    assert_eq!(append(&log), 3);
+}
+
+#[test]
 fn retention_and_trim_need_no_space_of_their_own() {
     for way in ["bytes", "trim"] {
         let bench = Bench::new();
