@@ -4,6 +4,7 @@ mod act;
 mod decide;
 mod facts;
 mod part;
+mod place;
 mod rewrite;
 
 use hermit_proto::{LeaderEpoch, Offset};

@@ -6,7 +6,7 @@ use hermit_log::disk::sim::Survival;
 use hermit_log::{CompactionConfig, LogConfig, LogError};
 use hermit_proto::{Attributes, FrameLimits, FrameView, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence};
 
-use crate::rig::{Bench, append_many, batch, consume, keyed, payload, wal};
+use crate::rig::{Bench, append_many, batch, consume, dir, keyed, payload, wal};
 
 #[test]
 fn a_tombstone_outlives_the_value_it_deletes_when_keys_do_not_fit_into_memory() {
@@ -138,7 +138,10 @@ fn gaps_of_a_compaction_are_no_damage_once_compaction_is_off() {
         drop(log);
         for epoch in 1..4 {
             bench.disk.crash_with(Survival::Nothing, 0);
-            // Also where no index tells where a segment ends.
+            // Also where the marker is damaged, and where no index tells where a segment ends.
+            if epoch == 3 {
+                assert!(bench.disk.flip_bit(&dir().join("compacted"), 70));
+            }
             for (path, _) in bench.disk.files() {
                 if epoch == 2 && path.extension().is_some_and(|extension| extension == "idx") {
                     bench.disk.remove(&path);
@@ -154,6 +157,7 @@ fn gaps_of_a_compaction_are_no_damage_once_compaction_is_off() {
                 assert_eq!(consume(&log, i, 200).frames.first(), expected);
             }
         }
+        assert!(bench.disk.flip_bit(&dir().join("compacted"), 70));
         let (log, _) = bench.open(&on, false, 5);
         log.compact().unwrap();
         let again = consume(&log, 0, 200);

@@ -107,8 +107,8 @@ fn a_snapshot_is_there_at_each_roll() {
         log.flush().unwrap();
     }
     let names: Vec<_> = bench.disk.files().into_iter().map(|(path, _)| path).collect();
-    let newest = names.iter().filter(|path| path.extension().is_some_and(|extension| extension == "producers")).next_back();
-    let last = names.iter().filter(|path| path.extension().is_some_and(|extension| extension == "wal")).next_back();
+    let newest = names.iter().rfind(|path| path.extension().is_some_and(|extension| extension == "producers"));
+    let last = names.iter().rfind(|path| path.extension().is_some_and(|extension| extension == "wal"));
     assert_eq!(newest.map(|path| path.with_extension("")), last.map(|path| path.with_extension("")));
     assert!(newest.is_some_and(|path| path.starts_with(dir())));
 }

@@ -9,7 +9,7 @@ use hermit_log::{Log, LogConfig, LogError};
 use hermit_proto::{LeaderEpoch, Offset, ProducedFrame};
 
 use crate::hooked::On;
-use crate::rig::{Bench, FRAME_BYTES, SECOND, append_many, batch, consume, numbers, wal};
+use crate::rig::{Bench, FRAME_BYTES, SECOND, append_many, batch, consume, wal};
 
 fn config() -> LogConfig {
     LogConfig { segment_bytes: 1000, ..LogConfig::default() }
@@ -62,7 +62,7 @@ fn a_setting_that_changes_counts_from_then_on_and_brings_nothing_back() {
     drop(log);
     bench.disk.crash_with(Survival::Nothing, 0);
     let (log, _) = bench.open(&config(), false, 1);
-    assert_eq!(consume(&log, 0, 500).frames, numbers(&[100..103]));
+    assert_eq!(consume(&log, 0, 500).frames, (100..103).collect::<Vec<_>>());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_trim_reaches_the_high_watermark_and_no_further() {
     log.trim(Offset(u64::MAX)).unwrap();
     // Trimming flushes, but what it trims is what could be read when it began.
     assert_eq!(log.bounds().log_start, Offset(30));
-    assert_eq!(consume(&log, 0, 500).frames, numbers(&[30..34]));
+    assert_eq!(consume(&log, 0, 500).frames, (30..34).collect::<Vec<_>>());
     bench.disk.keep_images();
     log.trim(Offset(u64::MAX)).unwrap();
     for (mutations, image) in bench.disk.take_images() {
@@ -194,7 +194,8 @@ fn timestamps_of_clients_neither_keep_nor_remove() {
 /// Lookups meet files that are gone since they looked: they look again.
 #[test]
 fn a_lookup_goes_on_while_retention_removes_what_it_looks_at() {
-    let lookups: [fn(&Log) -> Result<Offset, LogError>; 2] =
+    type Lookup = fn(&Log) -> Result<Offset, LogError>;
+    let lookups: [Lookup; 2] =
         [|log| log.find_time(1_000_000 * SECOND + 5 * SECOND), |log| log.epoch_end(LeaderEpoch(0)).map(Option::unwrap)];
     for (number, lookup) in lookups.into_iter().enumerate() {
         let bench = Bench::new();
