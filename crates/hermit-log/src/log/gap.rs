@@ -83,7 +83,12 @@ impl Log {
             if state.log_end != bounds.flushed_end || state.unsynced_dir {
                 continue;
             }
-            let end = inner.leave_gap(&mut state, to)?;
+            let end = inner.leave_gap(&mut state, to).inspect_err(|error| {
+                // The range may be there or not: nothing is to be appended where it may begin.
+                if inner.watch.is_sound().is_err() {
+                    inner.fail(&mut state, error.clone());
+                }
+            })?;
             let disk = &*inner.env.disk;
             let settled = flushing.checkpoint.settle_both(disk, to, end.segment, end.position);
             return settled.map_err(|source| LogError::io("store the checkpoint of", &inner.dir, source));

@@ -37,6 +37,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     let Opening { disk, dir, clean, .. } = *opening;
     let mut facts = facts::read(disk, dir)?;
     drop_trimmed(opening, &mut facts)?;
+    settle_state(opening, &facts)?;
     let mut report = RecoveryReport { damaged_state: std::mem::take(&mut facts.damaged_state), ..RecoveryReport::default() };
     let mut parts = read_parts(opening, &facts, &mut report)?;
     drop_left_over(opening, &mut facts, &mut parts);
@@ -115,6 +116,25 @@ fn drop_trimmed(opening: &Opening<'_>, facts: &mut Facts) -> Result<(), LogError
         }
     }
     Ok(())
+}
+
+/// State files that alone tell where the log goes on may be page cache only after a kill: readers are not to be shown an end that a power cut could
+/// take back. Written anew, as a failed sync of their names leaves nothing to sync.
+fn settle_state(opening: &Opening<'_>, facts: &Facts) -> Result<(), LogError> {
+    let Opening { disk, dir, clean, .. } = *opening;
+    if clean {
+        return Ok(());
+    }
+    let fenced = if facts.fenced.ranges().is_empty() { Ok(()) } else { facts.fenced.write(disk, dir) };
+    let start = facts.start.filter(|_| facts.segments.is_empty()).map_or(Ok(()), |start| start::write(disk, dir, start));
+    match fenced.and(start).map_err(|source| LogError::io("store anew the state of", dir, source)) {
+        // A full disk must not keep the log from opening.
+        Err(error @ LogError::DiskFull { .. }) => {
+            tracing::warn!(%error, "what is known of the log may not survive a power cut");
+            Ok(())
+        }
+        settled => settled,
+    }
 }
 
 /// The first segment of which not everything is known to be flushed.
