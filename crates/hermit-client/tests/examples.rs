@@ -28,6 +28,12 @@ async fn produce_and_consume() {
     within(consume::run(&address)).await.unwrap();
 }
 
+#[tokio::test]
+async fn administer() {
+    let broker = TestBroker::start().await;
+    within(admin::run(&broker.address.to_string())).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn block() {
     let broker = TestBroker::start().await;

@@ -74,7 +74,7 @@ impl OpenBatch {
     pub(super) fn added_bytes(&self, record: &ProducerRecord<'_>, timestamp: u64) -> usize {
         match &self.gathered {
             Gathered::Set(builder) => builder.added_bytes(&record.in_set(timestamp)),
-            Gathered::Singles { .. } => PREFIX_SIZE.saturating_add(record.data_bytes()),
+            Gathered::Singles { .. } => single_bytes(record),
         }
     }
 
@@ -86,7 +86,6 @@ impl OpenBatch {
     /// Copies the record in, and gives its index. `cost_bytes` of the producer's buffer belong to it until the batch is done.
     pub(super) fn append(&mut self, record: &ProducerRecord<'_>, timestamp: u64, cost_bytes: usize) -> Result<u32, RecordSetError> {
         let index = self.record_count();
-        let added = self.added_bytes(record, timestamp);
         match &mut self.gathered {
             Gathered::Set(builder) => builder.append(&record.in_set(timestamp))?,
             Gathered::Singles { records, frames_bytes } => {
@@ -95,7 +94,7 @@ impl OpenBatch {
                     key: record.key.map(Bytes::copy_from_slice),
                     value: record.value.map(Bytes::copy_from_slice),
                 });
-                *frames_bytes = frames_bytes.saturating_add(added);
+                *frames_bytes = frames_bytes.saturating_add(single_bytes(record));
             }
         }
         self.cost_bytes = self.cost_bytes.saturating_add(cost_bytes);
@@ -119,6 +118,11 @@ impl OpenBatch {
         };
         Batch { body, record_count, cost_bytes: self.cost_bytes, deadline, result: self.result, torn: false }
     }
+}
+
+/// Bytes of a frame with this record alone.
+fn single_bytes(record: &ProducerRecord<'_>) -> usize {
+    PREFIX_SIZE.saturating_add(record.data_bytes())
 }
 
 /// A batch that is complete.

@@ -110,7 +110,7 @@ impl Producer {
             let (count, cost) = self.portion(&slots, rest);
             let (portion, behind) = rest.split_at(count);
             let placed = match self.reserve(&slots, cost).await {
-                Ok(()) => self.place_all(topic, slots.clone(), portion.to_vec(), &mut delivery).await,
+                Ok(()) => self.place_all(topic, slots.clone(), portion, &mut delivery).await,
                 Err(error) => Err((portion.len(), error)),
             };
             match placed {
@@ -150,40 +150,33 @@ impl Producer {
     }
 
     /// Puts records into their batches, partition by partition; their buffer space is reserved. With an error, how many of them were not taken.
-    async fn place_all<'a>(
+    async fn place_all(
         &self,
         topic: &str,
-        mut slots: Arc<TopicSlots>,
-        mut records: Vec<ProducerRecord<'a>>,
+        slots: Arc<TopicSlots>,
+        records: &[ProducerRecord<'_>],
         delivery: &mut BatchDelivery,
     ) -> Result<(), (usize, Error)> {
-        let mut error = Error::UnknownTopic { topic: topic.into() };
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                slots = match self.slots(topic).await {
-                    Ok(slots) => slots,
-                    Err(unknown) => {
-                        error = unknown;
-                        break;
-                    }
-                };
+        let (mut left, mut failed) = self.divide(&slots, records, delivery);
+        for _ in 1..ATTEMPTS {
+            if left.is_empty() || failed.is_some() {
+                break;
             }
-            let (left, failed) = self.divide(&slots, &records, delivery);
-            records = left;
-            match failed {
-                Some(failed) => {
-                    error = failed;
-                    break;
-                }
-                None if records.is_empty() => return Ok(()),
-                None => {}
+            // Another topic has the name now; the cost of a record is the same.
+            match self.slots(topic).await.and_then(|slots| self.check_all(&slots, &left).map(|()| slots)) {
+                Ok(slots) => (left, failed) = self.divide(&slots, &left, delivery),
+                Err(error) => failed = Some(error),
             }
         }
-        self.give_back(records.iter().map(|record| slots.cost(record)).sum());
-        Err((records.len(), error))
+        self.give_back(left.iter().map(|record| slots.cost(record)).sum());
+        match failed {
+            None if left.is_empty() => Ok(()),
+            None => Err((left.len(), Error::UnknownTopic { topic: topic.into() })),
+            Some(failed) => Err((left.len(), failed)),
+        }
     }
 
-    /// Gives back what was not taken: with an error, because of that; without one, because the topic is gone.
+    /// Gives what was not taken: with an error, because of that; without one, because the topic is gone.
     fn divide<'a>(
         &self,
         slots: &TopicSlots,
