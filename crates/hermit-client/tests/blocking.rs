@@ -3,10 +3,15 @@
 
 mod support;
 
+use std::collections::HashSet;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use hermit_client::blocking::{Client, Consumer};
-use hermit_client::{Codec, Error, Offset, OffsetQuery, Otherwise, PartitionId, ProducerRecord, Start, TopicConfig};
+use hermit_client::{
+    AutoCommit, Codec, Error, Offset, OffsetQuery, Otherwise, Parallel, PartitionId, ProducerRecord, Record, Start, Subscription,
+    TopicConfig,
+};
 use support::{PATIENCE, TestBroker, text};
 
 /// A broker beside the test's own thread.
@@ -116,6 +121,57 @@ fn waiting_for_a_record_has_an_end_where_that_is_wanted() {
     assert!(before.elapsed() >= Duration::from_millis(50));
     client.producer().build().unwrap().send("t", ProducerRecord::new("x")).unwrap();
     assert_eq!(consumer.recv_timeout(PATIENCE).unwrap().unwrap().offset, Offset(0));
+}
+
+#[test]
+fn members_of_a_group_share_a_topic_and_handlers_run_side_by_side() {
+    let beside = Beside::start();
+    let client = beside.client();
+    client.admin().create_topic("t", 4, TopicConfig::default()).unwrap();
+    let producer = client.producer().build().unwrap();
+    let batch: Vec<_> = (0..200).map(|n: u32| n.to_string()).collect();
+    let records: Vec<_> = batch.iter().map(|value| ProducerRecord::new(value).key(value)).collect();
+    producer.send_batch("t", &records).unwrap();
+
+    let mut reader = client.consumer().group("g").auto_commit(AutoCommit::Processed).build().unwrap();
+    reader.subscribe("t").unwrap();
+    for _ in 0..100 {
+        reader.recv_timeout(PATIENCE).unwrap().unwrap();
+    }
+    reader.close().unwrap();
+
+    let mut parallel = client.consumer().group("g").build().unwrap();
+    parallel.subscribe(Subscription::new().topic("t")).unwrap();
+    let (handled, told) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel();
+    let counting = std::thread::spawn(move || {
+        // What the first reader had in hand last is not counted as processed.
+        let seen: HashSet<_> = told.iter().take(101).collect();
+        stop.send(()).unwrap();
+        // Nobody hangs up before the end.
+        (seen.len(), told)
+    });
+    let handler = move |record: Record| handled.send(text(record.value.as_ref()).unwrap());
+    parallel.process_parallel(Parallel::new(4), handler, move || stopped.recv().unwrap()).unwrap();
+    assert_eq!(counting.join().unwrap().0, 101);
+    parallel.close().unwrap();
+    let lag: u64 = client.admin().describe_group("g").unwrap().partitions.iter().map(|partition| partition.lag).sum();
+    assert_eq!(lag, 0);
+}
+
+#[test]
+fn a_handler_that_panics_is_an_error() {
+    let beside = Beside::start();
+    let client = beside.client();
+    client.admin().create_topic("t", 1, TopicConfig::default()).unwrap();
+    client.producer().build().unwrap().send("t", ProducerRecord::new("x")).unwrap();
+    let mut consumer = client.consumer().group("g").build().unwrap();
+    consumer.subscribe("t").unwrap();
+    let (never, stopped) = mpsc::channel::<()>();
+    let handler = |record: Record| -> Result<(), std::io::Error> { panic!("offset {}", record.offset) };
+    let error = consumer.process_parallel(Parallel::new(2), handler, move || assert!(stopped.recv().is_err())).unwrap_err();
+    assert!(matches!(error, Error::Handler { offset: Offset(0), .. }), "{error}");
+    drop(never);
 }
 
 #[test]

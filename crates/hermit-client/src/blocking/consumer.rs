@@ -1,16 +1,24 @@
 //! Reading records.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use hermit_proto::session::AssignmentStrategy;
 use hermit_proto::{Offset, PartitionId};
+use tokio::task::spawn_blocking;
 
 use super::{Runtime, settings};
 use crate::admin::Committed;
-use crate::consumer::{OnDamage, OnLostPosition, Position, Record, Start};
+use crate::consumer::{
+    Acker, AutoCommit, HandlerError, OnDamage, OnLostPosition, Otherwise, Parallel, Position, RebalanceListener, Record, Start,
+    Subscription,
+};
 use crate::error::Result;
 
 /// Reads records, and commits what was processed; see [`crate::Consumer`].
+///
+/// Close it: a member that is only dropped leaves its group in the background, and not at all when the program ends, or the client and
+/// all that was made from it are dropped. Then the others wait for its session timeout.
 #[derive(Debug)]
 pub struct Consumer {
     inner: crate::Consumer,
@@ -32,6 +40,19 @@ impl Consumer {
     /// As [`crate::Consumer::assign_topic`].
     pub fn assign_topic(&mut self, topic: &str, start: Start) -> Result<()> {
         self.runtime.run(self.inner.assign_topic(topic, start))
+    }
+
+    /// Becomes a member of the consumer's group. The client's thread keeps the membership alive meanwhile.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::subscribe`].
+    pub fn subscribe(&mut self, subscription: impl Into<Subscription>) -> Result<()> {
+        self.runtime.run(self.inner.subscribe(subscription))
+    }
+
+    /// Has a listener told when partitions come and go; see [`crate::Consumer::set_rebalance_listener`].
+    pub fn set_rebalance_listener(&mut self, listener: impl RebalanceListener + 'static) {
+        self.inner.set_rebalance_listener(listener);
     }
 
     /// Takes a partition away.
@@ -65,6 +86,74 @@ impl Consumer {
     /// As [`crate::Consumer::recv_batch`].
     pub fn recv_batch(&mut self, max: usize) -> Result<Vec<Record>> {
         self.runtime.run(self.inner.recv_batch(max))
+    }
+
+    /// The next record, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::try_recv`].
+    pub fn try_recv(&mut self) -> Result<Option<Record>> {
+        self.runtime.enter(|| self.inner.try_recv())
+    }
+
+    /// Processes records with several handlers at a time, each on a thread of its own, until `shutdown` returns or nothing more
+    /// can come; see [`crate::Consumer::process_parallel`]. `shutdown` is called on a thread too, which lives until it returns: it may
+    /// wait for a signal or a channel.
+    ///
+    /// ```no_run
+    /// use hermit_client::Parallel;
+    /// use hermit_client::blocking::Client;
+    ///
+    /// # fn example(stop: std::sync::mpsc::Receiver<()>) -> hermit_client::Result<()> {
+    /// let client = Client::connect("127.0.0.1:9092")?;
+    /// let mut consumer = client.consumer().group("billing").build()?;
+    /// consumer.subscribe("orders")?;
+    /// let handler = |record: hermit_client::Record| -> std::io::Result<()> {
+    ///     println!("{:?}", record.value);
+    ///     Ok(())
+    /// };
+    /// consumer.process_parallel(Parallel::new(16), handler, move || drop(stop.recv()))?;
+    /// consumer.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::process_parallel`].
+    pub fn process_parallel<E: Into<HandlerError>>(
+        &mut self,
+        config: Parallel,
+        handler: impl Fn(Record) -> Result<(), E> + Send + Sync + 'static,
+        shutdown: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let handler = Arc::new(handler);
+        let handle = move |record| {
+            let handler = handler.clone();
+            async move {
+                let handled = spawn_blocking(move || handler(record).map_err(Into::into)).await;
+                handled.unwrap_or_else(|panicked| Err(HandlerError::from(panicked)))
+            }
+        };
+        self.runtime.run(async {
+            let stopped = spawn_blocking(shutdown);
+            // One that panics stops too.
+            self.inner.process_parallel(config, handle, async { drop(stopped.await) }).await
+        })
+    }
+
+    /// A record is processed; see [`AutoCommit`].
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::ack`].
+    pub fn ack(&self, record: &Record) -> Result<()> {
+        self.runtime.enter(|| self.inner.ack(record))
+    }
+
+    /// To acknowledge records from other threads.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::acker`].
+    pub fn acker(&self) -> Result<Acker> {
+        self.inner.acker()
     }
 
     /// Commits every partition up to the last record handed out.
@@ -126,6 +215,54 @@ impl Consumer {
         self.runtime.enter(|| self.inner.seek(topic, partition, offset))
     }
 
+    /// Goes on where `start` says.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::seek_to`].
+    pub fn seek_to(&mut self, topic: &str, partition: impl Into<PartitionId>, start: Start) -> Result<()> {
+        self.runtime.run(self.inner.seek_to(topic, partition, start))
+    }
+
+    /// Goes on at the first record that was appended at `time` or later.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::seek_to_time`].
+    pub fn seek_to_time(&mut self, topic: &str, partition: impl Into<PartitionId>, time: SystemTime) -> Result<()> {
+        self.runtime.run(self.inner.seek_to_time(topic, partition, time))
+    }
+
+    /// Hands out nothing more of a partition until [`Consumer::resume`].
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::pause`].
+    pub fn pause(&mut self, topic: &str, partition: impl Into<PartitionId>) -> Result<()> {
+        self.runtime.enter(|| self.inner.pause(topic, partition))
+    }
+
+    /// Hands out records of a partition again.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::resume`].
+    pub fn resume(&mut self, topic: &str, partition: impl Into<PartitionId>) -> Result<()> {
+        self.runtime.enter(|| self.inner.resume(topic, partition))
+    }
+
+    /// Whether a partition is paused.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::is_paused`].
+    pub fn is_paused(&self, topic: &str, partition: impl Into<PartitionId>) -> Result<bool> {
+        self.inner.is_paused(topic, partition)
+    }
+
+    /// Commits what is owed, and leaves the group.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::close`].
+    pub fn close(self) -> Result<()> {
+        self.runtime.run(self.inner.close())
+    }
+
     /// Ends a partition before `end`.
     ///
     /// # Errors
@@ -173,6 +310,12 @@ settings! { ConsumerBuilder of ConsumerBuilder:
     max_unpacked_bytes(bytes: usize),
     on_damage(policy: OnDamage),
     on_lost_position(policy: OnLostPosition),
+    session_timeout(timeout: Duration),
+    processing_timeout(timeout: Duration),
+    strategy(strategy: AssignmentStrategy),
+    uncommitted_start(start: Otherwise),
+    auto_commit(mode: AutoCommit),
+    auto_commit_interval(interval: Duration),
 }
 
 impl ConsumerBuilder {

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use hermit_client::blocking::Client;
-//! use hermit_client::{Otherwise, ProducerRecord, Start};
+//! use hermit_client::ProducerRecord;
 //!
 //! fn main() -> hermit_client::Result<()> {
 //!     let client = Client::connect("127.0.0.1:9092")?;
@@ -16,7 +16,7 @@
 //!     producer.close()?;
 //!
 //!     let mut consumer = client.consumer().group("billing").build()?;
-//!     consumer.assign_topic("flights", Start::Committed { or: Otherwise::Earliest })?;
+//!     consumer.subscribe("flights")?;
 //!     while let Some(record) = consumer.recv()? {
 //!         println!("{} {:?}", record.offset, record.value);
 //!         consumer.commit_through(&record)?;
