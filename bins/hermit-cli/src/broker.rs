@@ -36,6 +36,7 @@ fn describe(broker: &DescribeBrokerResponse, out: &mut impl Write) -> io::Result
         ("in flight", format!("{} of {}", approximate_bytes(broker.inflight_bytes), approximate_bytes(broker.max_inflight_bytes))),
         ("logs", approximate_bytes(broker.log_bytes)),
         ("free on disk", approximate_bytes(broker.free_bytes)),
+        ("deleted, held by readers", approximate_bytes(broker.held_bytes)),
     ];
     let rows: Vec<_> = facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(out, &rows)?;
@@ -65,6 +66,7 @@ fn description(broker: &DescribeBrokerResponse) -> Value {
         "max_inflight_bytes": broker.max_inflight_bytes,
         "log_bytes": broker.log_bytes,
         "free_bytes": broker.free_bytes,
+        "held_bytes": broker.held_bytes,
         "settings": settings,
     })
 }

@@ -54,3 +54,28 @@ impl ProducerIds {
         Ok((ProducerId(id), ProducerEpoch(0)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hermit_log::disk::Disk;
+    use hermit_log::disk::sim::SimDisk;
+    use hermit_proto::LeaderEpoch;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::manifest::State;
+
+    #[test]
+    fn when_the_ids_are_used_up_that_is_an_error_and_none_is_given_out_twice() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
+        disk.create_dir_all(Path::new("/data")).unwrap();
+        let mut manifest = Manifest::create(disk, Path::new("/data"), State::begin(1, LeaderEpoch(0))).unwrap();
+        let mut ids = ProducerIds::new(ProducerId(i64::MAX - 1));
+        let mut init = || ids.init(&mut manifest, ProducerId::NONE, ProducerEpoch(-1));
+        assert_eq!(init().unwrap().0, ProducerId(i64::MAX - 1));
+        for _ in 0..2 {
+            assert!(matches!(init(), Err(BrokerError::TooMany { what: Counted::Producers, .. })));
+        }
+    }
+}

@@ -274,12 +274,12 @@ proptest! {
         broker in text(),
         broker_id in any::<u128>(),
         counts in any::<[u32; 6]>(),
-        sizes in any::<[u64; 6]>(),
+        sizes in any::<[u64; 7]>(),
     ) {
         let id = CorrelationId(2);
         request_survives(&DescribeBrokerRequest, id);
         let [epoch, topics, partitions, groups, connections, max_connections] = counts;
-        let [instance, started_at, inflight_bytes, max_inflight_bytes, log_bytes, free_bytes] = sizes;
+        let [instance, started_at, inflight_bytes, max_inflight_bytes, log_bytes, free_bytes, held_bytes] = sizes;
         let described = DescribeBrokerResponse {
             broker,
             broker_id,
@@ -295,6 +295,7 @@ proptest! {
             max_inflight_bytes,
             log_bytes,
             free_bytes,
+            held_bytes,
             settings: names.into_iter().map(|(name, value)| BrokerSetting { name, value }).collect(),
         };
         response_survives(&described, id);

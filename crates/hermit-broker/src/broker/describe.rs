@@ -33,6 +33,7 @@ impl Broker {
             max_inflight_bytes: limits.max_inflight_bytes,
             log_bytes: logs.map(hermit_log::Log::size_bytes).fold(0, u64::saturating_add),
             free_bytes: self.inner.env.disk.free_bytes(&self.config().data_dir).unwrap_or(0),
+            held_bytes: self.held_bytes(),
             settings: settings.map(|(name, value)| BrokerSetting { name: name.clone(), value: value.clone() }).collect(),
         }
     }

@@ -338,7 +338,8 @@ impl Broker {
         };
         let low_space = &self.inner.low_space;
         if free_bytes < limits.disk_low_bytes && !low_space.swap(true, Ordering::Relaxed) {
-            tracing::error!(free_bytes, low_bytes = limits.disk_low_bytes, "the disk is nearly full: produce requests are refused");
+            let (low_bytes, held_bytes) = (limits.disk_low_bytes, self.held_bytes());
+            tracing::error!(free_bytes, low_bytes, held_bytes, "the disk is nearly full: produce requests are refused");
             self.tell(|| Event::LowSpace { free_bytes });
         } else if free_bytes >= limits.disk_high_bytes && low_space.swap(false, Ordering::Relaxed) {
             tracing::info!(free_bytes, "there is space again: produce requests are taken");

@@ -54,6 +54,8 @@ pub struct DescribeBrokerResponse {
     pub log_bytes: u64,
     /// Free bytes on the disk.
     pub free_bytes: u64,
+    /// Bytes of deleted log files that come free when the last reader of them is done.
+    pub held_bytes: u64,
     /// The settings that hold, in the order of the reference.
     pub settings: Vec<BrokerSetting>,
 }
@@ -76,6 +78,7 @@ impl Message for DescribeBrokerResponse {
         body.u64(self.max_inflight_bytes);
         body.u64(self.log_bytes);
         body.u64(self.free_bytes);
+        body.u64(self.held_bytes);
         body.list("settings", &self.settings, |body, setting| {
             body.string("name", &setting.name);
             body.string("value", &setting.value);
@@ -98,6 +101,7 @@ impl Message for DescribeBrokerResponse {
             max_inflight_bytes: body.u64("max_inflight_bytes")?,
             log_bytes: body.u64("log_bytes")?,
             free_bytes: body.u64("free_bytes")?,
+            held_bytes: body.u64("held_bytes")?,
             settings: body.list("settings", |item| {
                 Ok(BrokerSetting { name: item.string("name")?.to_owned(), value: item.string("value")?.to_owned() })
             })?,

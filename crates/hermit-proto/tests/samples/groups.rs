@@ -179,6 +179,7 @@ fn described_broker() -> DescribeBrokerResponse {
         max_inflight_bytes: 256 << 20,
         log_bytes: 4096,
         free_bytes: 64 << 30,
+        held_bytes: 8192,
         settings: vec![BrokerSetting { name: "listen".into(), value: "\"127.0.0.1:9092\"".into() }],
     }
 }
