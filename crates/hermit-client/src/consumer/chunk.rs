@@ -9,6 +9,7 @@ use hermit_proto::{
     Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Generation, Offset, PREFIX_SIZE, PartitionId, TopicId,
 };
 
+use super::group::Tenure;
 use super::record::Record;
 use crate::error::Error;
 
@@ -132,6 +133,7 @@ impl Chunk {
             leader_epoch: prefix.extension.leader_epoch,
             span: prefix.header.record_count,
             generation: Generation(0),
+            tenure: Tenure::default(),
         });
         Ok(true)
     }
@@ -197,6 +199,7 @@ impl OpenSet {
                 leader_epoch: self.prefix.extension.leader_epoch,
                 span: 1,
                 generation: Generation(0),
+                tenure: Tenure::default(),
             });
         }
         if found == self.decoded && found < count {

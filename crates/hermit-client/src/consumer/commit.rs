@@ -41,14 +41,14 @@ impl Acker {
     pub fn ack(&self, record: &Record) {
         let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
         let key = (record.topic_id, record.partition);
-        if self.shared.with(|state| state.acknowledge(key, record.offset, next, Instant::now())) {
+        if self.shared.with(|state| state.acknowledge(key, record.tenure, record.offset, next, Instant::now())) {
             self.shared.wake();
         }
     }
 
     /// The record will not be processed by this consumer.
     pub(super) fn abandon(&self, record: &Record) {
-        self.shared.tell(|state| state.abandon((record.topic_id, record.partition), record.offset));
+        self.shared.tell(|state| state.abandon((record.topic_id, record.partition), record.tenure, record.offset));
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hermit_proto::{Generation, LeaderEpoch, Offset, PartitionId, TopicId};
 
+use super::group::Tenure;
+
 /// A record. Key, value and header values are slices of what came over the network, or of the unpacked record set: holding on
 /// to one holds on to its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,7 @@ pub struct Record {
     pub(super) span: u32,
     pub(super) topic_id: TopicId,
     pub(super) generation: Generation,
+    pub(super) tenure: Tenure,
 }
 
 impl Record {

@@ -190,12 +190,13 @@ impl Consumer {
                 return Ready::Held;
             }
             record.generation = generation;
+            record.tenure = tenure;
         }
         assignment.advance(next.offset, Some(next.epoch));
         self.records.pop_front().map_or(Ready::Nothing, Ready::Record)
     }
 
-    /// Decodes more records, or handles one event. `false` when there is nothing to work on.
+    /// Decodes more records, or handles trouble. `false` when there is nothing to work on.
     fn decode_more(&mut self) -> Result<bool> {
         if let Some(mut current) = self.current.take() {
             let Some(assignment) = self.assignments.get_mut(&current.slot) else { return Ok(true) };

@@ -150,7 +150,7 @@ impl State {
             if matches!(entry.lease, Lease::Revoking { .. })
                 && !entry.progress.in_hand()
                 && let Some(place) = entry.progress.owed(self.config.auto_commit)
-                && self.queue.newest(*key) != Some(place)
+                && !self.queue.covers(*key, place)
             {
                 self.queue.push(*key, &entry.topic, place, entry.tenure, deadline, None);
             }
@@ -162,7 +162,9 @@ impl State {
         let mode = self.config.auto_commit;
         let owed =
             |(key, entry): (&Key, &Entry)| entry.progress.owed(mode).map(|place| (*key, entry.tenure, entry.topic.clone(), place));
-        let owed: Vec<_> = self.entries.iter().filter_map(owed).collect();
+        let mut owed: Vec<_> = self.entries.iter().filter_map(owed).collect();
+        // Who committed more waits for that.
+        owed.retain(|(key, _, _, place)| self.queue.newest(*key).is_none_or(|newest| newest.offset <= place.offset));
         (!owed.is_empty()).then(|| self.commit(owed, now))
     }
 
@@ -172,7 +174,7 @@ impl State {
         }
         for (key, entry) in &self.entries {
             if let Some(place) = entry.progress.owed(self.config.auto_commit)
-                && self.queue.newest(*key) != Some(place)
+                && !self.queue.covers(*key, place)
             {
                 self.queue.push(*key, &entry.topic, place, entry.tenure, deadline, None);
             }

@@ -50,10 +50,13 @@ impl State {
         let (entries, membership) = (&self.entries, self.membership.as_ref());
         let joined = membership.is_none_or(|membership| matches!(membership.phase, Phase::Member));
         let after = self.config.request_timeout;
+        // Then nobody joins again, nor finds out where it would go on.
+        let closing = self.closing.is_some();
         self.queue.sort(|key, pending| match entries.get(&key) {
             _ if pending.deadline <= now => Verdict::Fail(Error::Timeout { awaited: "answer to Commit", after, source: None }),
             Some(entry) if entry.tenure == pending.tenure => match entry.lease.commits_under() {
                 Some(_) if joined => Verdict::Send,
+                _ if closing => Verdict::Fail(fenced(&pending.topic, key, Fencing::Expired)),
                 _ => Verdict::Wait,
             },
             None if membership.is_none() => Verdict::Send,

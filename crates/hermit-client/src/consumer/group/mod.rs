@@ -29,7 +29,7 @@ pub(super) type Key = (TopicId, PartitionId);
 
 /// One uninterrupted time of holding a partition. It goes on under another member id or generation where nobody else had the partition
 /// in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tenure(pub(super) u64);
 
 fn fenced(topic: &Arc<str>, key: Key, reason: Fencing) -> Error {

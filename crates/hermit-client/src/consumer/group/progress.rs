@@ -27,6 +27,8 @@ pub(super) struct Progress {
     attempted: Option<Offset>,
     /// What the broker will not take.
     refused: Option<Offset>,
+    /// The furthest that was stored since reading last went elsewhere: what is committed by itself does not go back behind it.
+    floor: Option<Offset>,
 }
 
 impl Default for Progress {
@@ -46,6 +48,7 @@ impl Progress {
             committed,
             attempted: None,
             refused: None,
+            floor: None,
         }
     }
 
@@ -65,7 +68,10 @@ impl Progress {
             AutoCommit::Processed => self.processed,
             AutoCommit::Acknowledged => self.tracker.prefix(),
         };
-        processed.filter(|place| Some(place.offset) != self.committed && Some(place.offset) != self.refused)
+        processed.filter(|place| {
+            let offset = Some(place.offset);
+            offset != self.committed && offset != self.refused && offset > self.floor
+        })
     }
 
     /// Whether something was handed out that is not known to be committed.
@@ -87,9 +93,10 @@ impl Progress {
         self.attempted = Some(offset);
     }
 
-    pub(super) const fn stored(&mut self, offset: Offset) {
+    pub(super) fn stored(&mut self, offset: Offset) {
         self.committed = Some(offset);
         self.attempted = None;
+        self.floor = self.floor.max(Some(offset));
     }
 
     pub(super) const fn refuse(&mut self, offset: Offset) {
@@ -179,13 +186,15 @@ impl State {
     }
 
     /// A record was processed. Whether the tasks have something to do.
-    pub(in crate::consumer) fn acknowledge(&mut self, key: Key, offset: Offset, next: Place, now: Instant) -> bool {
+    pub(in crate::consumer) fn acknowledge(&mut self, key: Key, tenure: Tenure, offset: Offset, next: Place, now: Instant) -> bool {
         self.away_since = self.away_since.map(|_| now);
-        let Some(entry) = self.entries.get_mut(&key) else { return false };
+        let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.tenure == tenure) else { return false };
         if self.config.auto_commit == AutoCommit::Acknowledged {
             entry.progress.tracker.done(offset);
         } else if entry.progress.handed.is_some_and(|handed| next.offset <= handed.offset) {
-            entry.progress.processed = Some(next);
+            if entry.progress.processed.is_none_or(|processed| processed.offset < next.offset) {
+                entry.progress.processed = Some(next);
+            }
             if entry.progress.handed == Some(next) {
                 entry.progress.in_hand = false;
                 self.in_hand.retain(|held| *held != key);
@@ -195,8 +204,8 @@ impl State {
     }
 
     /// A record that was handed out will not be processed.
-    pub(in crate::consumer) fn abandon(&mut self, key: Key, offset: Offset) {
-        if let Some(entry) = self.entries.get_mut(&key) {
+    pub(in crate::consumer) fn abandon(&mut self, key: Key, tenure: Tenure, offset: Offset) {
+        if let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.tenure == tenure) {
             entry.progress.tracker.abandon(offset);
         }
     }
@@ -208,6 +217,7 @@ impl State {
             entry.progress.processed = None;
             entry.progress.in_hand = false;
             entry.progress.tracker.reset();
+            entry.progress.floor = None;
             self.in_hand.retain(|held| *held != key);
         }
     }

@@ -154,6 +154,11 @@ impl CommitQueue {
         self.pending.get(&key).or_else(|| self.sent.get(&key)).map(|pending| pending.place)
     }
 
+    /// Whether what is under way for the partition makes it needless to commit `place` by itself: who committed something later waits for that.
+    pub(super) fn covers(&self, key: Key, place: Place) -> bool {
+        self.newest(key).is_some_and(|newest| newest.offset >= place.offset)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.sent.is_empty()
     }

@@ -243,3 +243,92 @@ fn an_application_that_is_away_for_too_long_loses_the_membership_until_it_is_bac
     member.found(None);
     assert_eq!(member.commit(Status::Ok), [(0, 1, 3)], "nobody had it in between");
 }
+
+#[test]
+fn automatic_commits_do_not_go_back_behind_what_the_application_committed() {
+    for mode in [AutoCommit::Processed, AutoCommit::Acknowledged] {
+        let mut member = Member::new(mode);
+        member.grant(&[(0, 1)]);
+        member.found(None);
+        let tenure = member.tenure(0).unwrap();
+        for offset in 0..5 {
+            assert_eq!(member.hand_out(0, offset), HandOut::Yes);
+            if offset == 2 {
+                member.state.come_back();
+                member.state.acknowledge(key(0), tenure, Offset(0), place(1), member.now);
+            }
+        }
+        // The last record too, before the next is asked for.
+        let mut told = member.state.commit(vec![(key(0), tenure, "t".into(), place(5))], member.now);
+        assert_eq!(member.commit(Status::Ok), [(0, 5, 1)], "{mode:?}");
+        let polled = std::pin::Pin::new(&mut told).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        assert!(matches!(polled, std::task::Poll::Ready(Ok(()))), "{polled:?}");
+        assert_eq!(member.commit(Status::Ok), [], "{mode:?}");
+        assert!(member.state.commit_owed(member.now).is_none(), "nor by `close`");
+        // Unless it goes elsewhere.
+        member.state.seek(key(0));
+        assert_eq!(member.hand_out(0, 1), HandOut::Yes);
+        member.state.come_back();
+        member.state.acknowledge(key(0), tenure, Offset(1), place(2), member.now);
+        assert_eq!(member.commit(Status::Ok), [(0, 2, 1)], "{mode:?}");
+    }
+}
+
+#[test]
+fn acknowledgements_in_any_order_take_nothing_back() {
+    let mut member = Member::new(AutoCommit::Processed);
+    member.grant(&[(0, 1)]);
+    member.found(None);
+    let tenure = member.tenure(0).unwrap();
+    for offset in 0..5 {
+        assert_eq!(member.hand_out(0, offset), HandOut::Yes);
+    }
+    member.state.acknowledge(key(0), tenure, Offset(3), place(4), member.now);
+    member.state.acknowledge(key(0), tenure, Offset(1), place(2), member.now);
+    assert_eq!(member.commit(Status::Ok), [(0, 4, 1)]);
+}
+
+#[test]
+fn what_comes_late_of_a_partition_that_was_lost_does_not_concern_the_one_that_is_held_now() {
+    for mode in [AutoCommit::Processed, AutoCommit::Acknowledged] {
+        let mut member = Member::new(mode);
+        member.grant(&[(0, 1)]);
+        member.found(None);
+        let before = member.tenure(0).unwrap();
+        assert_eq!(member.hand_out(0, 0), HandOut::Yes);
+        member.fence();
+        member.join(&[]);
+        member.grant(&[(0, 2)]);
+        member.found(None);
+        let now = member.tenure(0).unwrap();
+        assert_ne!(before, now);
+        for offset in 0..2 {
+            assert_eq!(member.hand_out(0, offset), HandOut::Yes);
+        }
+        member.state.abandon(key(0), before, Offset(1));
+        member.state.acknowledge(key(0), before, Offset(0), place(1), member.now);
+        assert_eq!(member.commit(Status::Ok), [], "{mode:?}: it is being processed once more");
+        for offset in 0..2 {
+            member.state.acknowledge(key(0), now, Offset(offset), place(offset + 1), member.now);
+        }
+        assert_eq!(member.commit(Status::Ok), [(0, 2, 2)], "{mode:?}");
+    }
+}
+
+#[test]
+fn a_member_that_was_fenced_and_closes_does_not_wait_for_what_cannot_come() {
+    let mut member = Member::new(AutoCommit::Processed);
+    member.grant(&[(0, 1)]);
+    member.found(None);
+    assert_eq!(member.hand_out(0, 0), HandOut::Yes);
+    member.state.come_back();
+    member.fence();
+    let mut told = member.state.commit_owed(member.now).unwrap();
+    assert!(member.state.next_commit(member.now).is_none());
+    assert!(!member.state.all_committed(), "it may join again");
+    member.state.close(member.now + Duration::from_secs(30));
+    assert!(member.state.next_commit(member.now).is_none());
+    assert!(member.state.all_committed());
+    let polled = std::pin::Pin::new(&mut told).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(matches!(polled, std::task::Poll::Ready(Err(Error::Fenced { .. }))), "{polled:?}");
+}
