@@ -226,3 +226,58 @@ async fn it_works_without_a_group_and_ends_at_the_end() {
     assert_eq!(notes.count(), 500);
     assert!(notes.done.lock().unwrap().values().all(|offsets| offsets.is_sorted()));
 }
+
+#[tokio::test]
+async fn what_was_taken_comes_again_when_processing_is_cancelled() {
+    let fake = GroupFake::start(1).await;
+    let mut consumer = member(&fake).await;
+    let done = Arc::new(AtomicUsize::new(0));
+    let counted = done.clone();
+    let handler = move |record: Record| {
+        let counted = counted.clone();
+        async move {
+            if record.offset.0 == 7 {
+                std::future::pending::<()>().await;
+            }
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(())
+        }
+    };
+    // As in a `select!` where another branch is ready.
+    tokio::select! {
+        outcome = consumer.process_parallel(Parallel::new(1), handler, std::future::pending()) => outcome.unwrap(),
+        () = support::eventually("seven are done, the next one hangs", || done.load(Ordering::Relaxed) == 7) => {}
+    }
+    fake.until("what was processed is committed", |world| world.committed.get(&0) == Some(&7)).await;
+    for offset in 7..20 {
+        let record = within(consumer.recv()).await.unwrap().unwrap();
+        assert_eq!(record.offset.0, offset);
+        consumer.ack(&record).unwrap();
+    }
+    fake.until("and what is processed after that", |world| world.committed.get(&0) == Some(&20)).await;
+    fake.change(|world| world.granted.clear());
+    let given_up = fake.until("nothing holds the partition", |world| world.said.contains(&Said::Owns(Vec::new())));
+    let reading = async {
+        loop {
+            let record = consumer.recv().await.unwrap().unwrap();
+            consumer.ack(&record).unwrap();
+        }
+    };
+    tokio::select! {
+        () = given_up => {}
+        () = reading => {}
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_before_its_future_is_an_error_too() {
+    let fake = GroupFake::start(1).await;
+    let mut consumer = member(&fake).await;
+    let handler = |record: Record| {
+        assert!(record.offset.0 != 2, "on purpose");
+        std::future::ready(Ok::<_, std::convert::Infallible>(()))
+    };
+    let error = within(consumer.process_parallel(Parallel::new(1), handler, std::future::pending())).await.unwrap_err();
+    assert!(matches!(&error, Error::Handler { offset, .. } if offset.0 == 2), "{error}");
+    assert_eq!(fake.committed(0), Some(2));
+}

@@ -9,7 +9,7 @@ use super::{AutoCommit, Consumer, Record};
 use crate::backoff::BackoffConfig;
 use crate::error::{Error, Result};
 
-use self::run::Run;
+use self::run::{Bound, Run};
 
 /// What a handler returns when it fails: anything that is, or can be made, an error.
 pub type HandlerError = Box<dyn std::error::Error + Send + Sync>;
@@ -124,7 +124,8 @@ impl Consumer {
     /// are logged, not returned: processing goes on.
     ///
     /// At the end the handlers that run are waited for, and what is processed is committed. The consumer then stands before the first
-    /// record that was not processed, and can go on by any means.
+    /// record that was not processed, and can go on by any means. Cancelled, which `shutdown` makes needless, it cuts the handlers short instead of
+    /// waiting for them; what they did not finish comes again.
     ///
     /// ```no_run
     /// use hermit_client::{Client, Parallel};
@@ -161,11 +162,10 @@ impl Consumer {
         // What was handed out before is processed: the application is back.
         let _call = self.enter();
         self.count_acknowledged().await?;
-        let mut run = Run::new(config, self.acker().ok());
-        let outcome = run.turns(self, &handler, shutdown).await;
-        let drained = run.drain().await;
-        let committed = self.commit_acknowledged().await;
-        run.rewind(self);
+        let mut bound = Bound { run: Run::new(config, self.acker().ok()), consumer: self };
+        let outcome = bound.run.turns(bound.consumer, &handler, shutdown).await;
+        let drained = bound.run.drain().await;
+        let committed = bound.consumer.commit_acknowledged().await;
         outcome.and(drained).and(committed)
     }
 

@@ -1,6 +1,7 @@
 //! One run of [`Consumer::process_parallel`](crate::Consumer::process_parallel).
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -129,8 +130,12 @@ impl Run {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError>,
     {
-        let handling = handler(running.job.record.clone());
-        let task = self.tasks.spawn(async move { handling.await.map_err(Into::into) });
+        let record = running.job.record.clone();
+        // It may panic before it comes to its future; nothing of it is used again then.
+        let task = match catch_unwind(AssertUnwindSafe(|| handler(record))) {
+            Ok(handling) => self.tasks.spawn(async move { handling.await.map_err(Into::into) }),
+            Err(panic) => self.tasks.spawn(async move { resume_unwind(panic) }),
+        };
         self.running.insert(task.id(), running);
     }
 
@@ -242,13 +247,44 @@ impl Run {
         first
     }
 
+    /// Handlers that still run are cut short, and what is not processed is not processed here.
+    fn cut_short(&mut self) {
+        self.tasks.abort_all();
+        for job in self.schedule.withdraw(|_| true) {
+            self.abandon(&job.record, false);
+        }
+        for (_, delayed) in std::mem::take(&mut self.delayed) {
+            self.give_back(delayed);
+        }
+        for (_, running) in std::mem::take(&mut self.running) {
+            self.give_back(running);
+        }
+    }
+
     /// Puts the consumer before the first records that are not processed.
-    pub(super) fn rewind(&mut self, consumer: &mut Consumer) {
+    fn rewind(&mut self, consumer: &mut Consumer) {
         for ((_, partition), (topic, offset)) in std::mem::take(&mut self.left_over) {
             if let Err(error) = consumer.seek(&topic, partition, offset) {
                 tracing::debug!(%error, "the partition is not assigned any more");
             }
         }
+    }
+}
+
+/// A run with its consumer, which it leaves before the first records that are not processed, also when nobody waits for its end.
+pub(super) struct Bound<'a> {
+    pub(super) run: Run,
+    pub(super) consumer: &'a mut Consumer,
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        self.run.cut_short();
+        if let Some(shared) = &self.consumer.group {
+            // Going elsewhere forgets what was acknowledged. It goes its way without being waited for.
+            drop(shared.tell(|state| state.commit_owed(Instant::now())));
+        }
+        self.run.rewind(self.consumer);
     }
 }
 
