@@ -128,7 +128,14 @@ impl Consumer {
             if !gone.is_empty() {
                 return Ok(Turn::Gone(gone));
             }
-            let ready = if take { self.next_ready()? } else { Ready::Held };
+            let ready = if take {
+                self.next_ready()?
+            } else {
+                // Nobody wants a record now, but lost sessions are noticed, and answers heard.
+                self.take_events()?;
+                self.follow_session()?;
+                Ready::Held
+            };
             if let Ready::Record(record) = ready {
                 return Ok(Turn::Record(record));
             }
@@ -162,6 +169,8 @@ impl Consumer {
                 Ready::Nothing => {}
                 ready => return Ok(ready),
             }
+            // First, so that no answer is missed that came while the application was busy.
+            self.take_events()?;
             self.follow_session()?;
             if !self.decode_more()? {
                 return Ok(Ready::Nothing);
@@ -238,10 +247,15 @@ impl Consumer {
             }
             return Ok(true);
         }
-        match self.inbox.pop() {
-            None => Ok(false),
-            Some(event) => self.take_event(event).map(|()| true),
+        Ok(false)
+    }
+
+    /// Takes in what came; records stay encoded, and their credit used.
+    fn take_events(&mut self) -> Result<()> {
+        while let Some(event) = self.inbox.pop() {
+            self.take_event(event)?;
         }
+        Ok(())
     }
 
     fn take_event(&mut self, event: Event) -> Result<()> {
@@ -257,6 +271,14 @@ impl Consumer {
             Ok(News::Subscribed(answer)) => assignment.subscribed(&answer),
             Ok(News::Records { chunk, high_watermark }) => {
                 assignment.high_watermark = Some(high_watermark);
+                // News of offsets only: the newer makes the older useless.
+                let superseded = |last: &Waiting| {
+                    let What::Records(before) = &last.what else { return false };
+                    last.subscription == subscription && before.size_bytes() == 0 && chunk.size_bytes() == 0
+                };
+                if self.waiting.back().is_some_and(superseded) {
+                    self.waiting.pop_back();
+                }
                 self.waiting.push_back(Waiting { slot, subscription, what: What::Records(chunk) });
             }
             Ok(News::Trouble { error, ended }) => {
