@@ -11,7 +11,6 @@
 mod assign;
 mod cell;
 mod coordinator;
-mod dividing;
 mod group;
 mod inspect;
 mod member;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use hermit_log::disk::{Disk, TMP_SUFFIX};
+use hermit_log::disk::{Disk, Entry, TMP_SUFFIX};
 use hermit_proto::{NameError, Offset, PartitionId, TopicName};
 
 use super::findings::{Finding, Problem};
@@ -78,8 +78,12 @@ fn parse_number(digits: &[u8]) -> Option<PartitionId> {
 }
 
 /// Files and directories of a data directory of this release.
-fn is_ours(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+fn is_ours(entry: &Entry) -> bool {
+    let Some(name) = entry.name.to_str() else { return false };
+    if entry.is_dir {
+        // Any other can be a topic's: `manifest_0`.
+        return name == layout::PARTITIONS;
+    }
     let known = [layout::LOCK, layout::CLEAN, layout::RESERVE, layout::PARTITIONS, layout::MANIFEST, layout::IMPORTING];
     known.contains(&name) || name.starts_with(layout::MANIFEST) || name.ends_with(TMP_SUFFIX)
 }
@@ -91,28 +95,46 @@ pub(super) fn is_old(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
-    for entry in entries.iter().filter(|entry| entry.is_dir && split(&entry.name).is_some()) {
-        if disk.list(&dir.join(&entry.name))?.iter().any(|file| parse_base(&file.name, WAL).is_some()) {
+    for entry in entries.iter().filter(|entry| split(&entry.name).is_some()) {
+        let files = files(disk, &dir.join(&entry.name), entry)?.unwrap_or_default();
+        if files.iter().any(|file| parse_base(&file.name, WAL).is_some()) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
+/// What is in a directory, or in the one that a link leads to; `None` where it is neither.
+fn files(disk: &dyn Disk, path: &Path, entry: &Entry) -> io::Result<Option<Vec<Entry>>> {
+    match disk.list(path) {
+        Ok(files) => Ok(Some(files)),
+        Err(error) if entry.is_dir => Err(error),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Lists the directory. Nothing is read but names and sizes.
 pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<OldDir, (PathBuf, io::Error)> {
     let mut old = OldDir::default();
     for entry in disk.list(dir).map_err(|error| (dir.to_owned(), error))? {
-        if is_ours(&entry.name) {
+        if is_ours(&entry) {
             continue;
         }
         let path = dir.join(&entry.name);
-        let named = split(&entry.name).filter(|_name| entry.is_dir);
-        let Some((topic, number)) = named else {
+        let Some((topic, number)) = split(&entry.name) else {
             old.findings.push(Finding::Stray { path });
             continue;
         };
-        let files = disk.list(&path).map_err(|error| (path.clone(), error))?;
+        let Some(mut files) = files(disk, &path, &entry).map_err(|error| (path.clone(), error))? else {
+            old.findings.push(Finding::Stray { path });
+            continue;
+        };
+        for file in files.iter_mut().filter(|file| !file.is_dir && parse_base(&file.name, WAL).is_some()) {
+            // Of what a link leads to, where it is one.
+            let wal = path.join(&file.name);
+            file.len_bytes = disk.file_len(&wal).map_err(|error| (wal, error))?;
+        }
         let has_log = files.iter().any(|file| parse_base(&file.name, WAL).is_some() || parse_base(&file.name, INDEX).is_some());
         if !has_log && !files.is_empty() {
             old.findings.push(Finding::Stray { path });
@@ -125,7 +147,7 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<OldDir, (PathBuf, io::
 }
 
 impl OldDir {
-    fn add(&mut self, topic: &[u8], number: &[u8], dir: PathBuf, files: &[hermit_log::disk::Entry]) {
+    fn add(&mut self, topic: &[u8], number: &[u8], dir: PathBuf, files: &[Entry]) {
         let Some(number) = parse_number(number) else {
             self.problems.push(Problem::PartitionNumber { dir });
             return;
@@ -145,7 +167,7 @@ impl OldDir {
         }
     }
 
-    fn segments(&mut self, dir: PathBuf, files: &[hermit_log::disk::Entry]) -> OldPartition {
+    fn segments(&mut self, dir: PathBuf, files: &[Entry]) -> OldPartition {
         let mut segments = Vec::new();
         for file in files {
             let path = || dir.join(&file.name);
@@ -216,16 +238,43 @@ mod tests {
             "a_b_0/00000000000000000000.wal",
             "a_b_0/00000000000000000000.idx",
             "a_b_1/",
+            "manifest_0/00000000000000000000.wal",
+            "manifest.damaged-1",
             "__consumer_offsets_0/00000000000000000000.wal",
             "lock",
             "partitions/x",
         ]);
         assert!(old.problems.is_empty() && old.findings.is_empty(), "{old:?}");
-        let (name, partitions) = old.topics.iter().next().unwrap();
-        assert_eq!((name.as_str(), partitions.len()), ("a_b", 2));
+        let names: Vec<_> = old.topics.keys().map(|name| name.as_str()).collect();
+        assert_eq!(names, ["a_b", "manifest"]);
+        let partitions = old.topics.values().next().unwrap();
+        assert_eq!(partitions.len(), 2);
         let bases: Vec<_> = partitions[&PartitionId(0)].segments.iter().map(|segment| segment.base.0).collect();
         assert_eq!(bases, [0, 6]);
         assert!(old.positions.is_some());
+    }
+
+    #[test]
+    fn links_to_directories_and_segments_are_followed() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        std::fs::create_dir_all(at("elsewhere")).unwrap();
+        std::fs::create_dir_all(at("old")).unwrap();
+        std::fs::write(at("segment"), [7; 300]).unwrap();
+        symlink(at("segment"), at("elsewhere").join(WAL_0)).unwrap();
+        symlink(at("elsewhere"), at("old/t_0")).unwrap();
+        symlink(at("nowhere"), at("old/u_0")).unwrap();
+        std::fs::write(at("old/v_0"), "a file").unwrap();
+        let disk = hermit_log::disk::RealDisk;
+        assert!(is_old(&disk, &at("old")).unwrap());
+        let old = list(&disk, &at("old")).unwrap();
+        assert!(old.problems.is_empty(), "{old:?}");
+        let topics: Vec<_> = old.topics.iter().map(|(name, partitions)| (name.as_str(), partitions)).collect();
+        assert_eq!(topics.len(), 1, "{topics:?}");
+        assert_eq!(topics[0].1[&PartitionId(0)].segments, [OldSegment { base: Offset(0), len_bytes: 300 }]);
+        let strays = [at("old/u_0"), at("old/v_0")].map(|path| Finding::Stray { path });
+        assert_eq!(old.findings, strays);
     }
 
     #[test]
