@@ -1,4 +1,4 @@
-//! The long runs, started by `cargo xtask real`, `sendfile-proof` and `limits`. They print what they measured, on what, and end with
+//! The long runs, started by `cargo xtask real`, `groups`, `sendfile-proof` and `limits`. They print what they measured, on what, and end with
 //! success only if every promise was kept.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
 
