@@ -152,7 +152,7 @@ impl TestBroker {
         // A thread that has gone does not hear it.
         let _heard = running.stop.send(how);
         let ended = running.thread.join();
-        ended.unwrap_or_else(|_panic| Err(BrokerError::ShuttingDown))
+        ended.unwrap_or(Err(BrokerError::ShuttingDown))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, ensure};
-use hermit_broker::log::inspect::{Check, IndexReport, Inspected, SegmentReport, inspect};
+use hermit_broker::log::inspect::{Check, IndexReport, Inspected, SegmentReport};
 use hermit_broker::offline::{OfflineDir, OfflinePartition};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn run(args: &DirArgs, check: Check, output: Output) -> Result<()> {
     let mut found = Vec::new();
     for partition in partitions {
         let place = || format!("topic {}, partition {}", partition.topic, partition.partition);
-        let inspected = inspect(dir.disk().as_ref(), &partition.dir, partition.identity(), check).with_context(place)?;
+        let inspected = dir.inspect(&partition, check).with_context(place)?;
         found.push((partition, inspected));
     }
     let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, ensure};
-use hermit_broker::log::repair::{Action, RepairOptions, Repaired, repair};
+use hermit_broker::log::repair::{Action, RepairOptions, Repaired};
 use hermit_broker::offline::OfflinePartition;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn run(args: &RepairArgs, output: Output) -> Result<()> {
     let (mut actions, mut left) = (0, 0);
     for partition in &partitions {
         let place = || format!("topic {}, partition {}", partition.topic, partition.partition);
-        let repaired = repair(dir.disk().as_ref(), &partition.dir, partition.identity(), &options).with_context(place)?;
+        let repaired = dir.repair(partition, &options).with_context(place)?;
         actions += repaired.actions.len() as u64;
         left += repaired.left.iter().filter(|damage| !is_torn_tail(damage, dir.clean())).count() as u64;
         // At once: what is done is done, whatever becomes of the next.

@@ -57,7 +57,7 @@ impl Broker {
                 Ok(Some(_ticket)) => tracing::info!(%group, "the group's positions have expired"),
                 Ok(None) | Err(BrokerError::GroupActive { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(%group, error = %crate::error::line(&error), "the group's positions cannot be taken back now")
+                    tracing::warn!(%group, error = %crate::error::line(&error), "the group's positions cannot be taken back now");
                 }
             }
         }

@@ -11,6 +11,7 @@
 mod assign;
 mod cell;
 mod coordinator;
+mod dividing;
 mod group;
 mod inspect;
 mod member;

@@ -196,13 +196,54 @@ mod tests {
     use super::*;
     use crate::{Broker, BrokerConfig};
 
-    #[test]
-    fn a_position_that_nobody_asks_for_gathers_nothing() {
+    fn simulated() -> (Broker, Flusher) {
         let clock = Arc::new(ManualClock::new(1_000_000_000_000));
         let flusher = Flusher::manual(clock.clone());
         let env = LogEnv::new(Arc::new(SimDisk::new(1)), clock, flusher.clone(), 64);
         let config = BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") };
-        let broker = Broker::open_with(config, env).unwrap();
+        (Broker::open_with(config, env).unwrap(), flusher)
+    }
+
+    /// Several at once for one key, over and over: the one that stands last in the log is the one that holds.
+    #[test]
+    fn positions_are_in_the_order_of_their_log() {
+        const THREADS: u64 = 4;
+        const ROUNDS: u64 = 6000;
+        let (broker, flusher) = simulated();
+        let offsets = broker.offsets().unwrap();
+        let key = PositionKey { group: GroupName::new("g").unwrap(), topic: TopicId(1), partition: PartitionId(0) };
+        let barrier = std::sync::Barrier::new(usize::try_from(THREADS).unwrap());
+        let last = Mutex::new((Offset(0), Offset(0)));
+        let wrong = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (offsets, key, barrier, last, flusher, wrong) = (&offsets, &key, &barrier, &last, &flusher, &wrong);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let offset = Offset(round * THREADS + thread);
+                        let committed = Committed { offset, leader_epoch: LeaderEpoch(1), committed_at: 0 };
+                        barrier.wait();
+                        let ticket = offsets.commit(&[(key.clone(), committed)], 0).unwrap();
+                        let appended = ticket.appended().next_offset;
+                        let mut newest = last.lock();
+                        *newest = (*newest).max((appended, offset));
+                        drop(newest);
+                        if barrier.wait().is_leader() {
+                            flusher.run_until_idle();
+                            let holds = offsets.committed(key).unwrap().offset;
+                            // A panic here would leave the others at the barrier.
+                            wrong.fetch_add(usize::from(holds != last.lock().1), std::sync::atomic::Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(wrong.into_inner(), 0);
+    }
+
+    #[test]
+    fn a_position_that_nobody_asks_for_gathers_nothing() {
+        let (broker, flusher) = simulated();
         let offsets = broker.offsets().unwrap();
         let key = PositionKey { group: GroupName::new("g").unwrap(), topic: TopicId(1), partition: PartitionId(0) };
         for offset in 0..100 {

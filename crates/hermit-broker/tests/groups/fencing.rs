@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermit_proto::PartitionId;
 use hermit_proto::session::Status;
 
-use super::member::{LONG_MS, Member, World, committed, join_request};
+use super::member::{LONG_MS, Member, World, committed, short_join_request as join_request};
 use super::support::v2::Session;
 use super::support::{eventually, within};
 

@@ -72,11 +72,17 @@ impl World {
     }
 }
 
+/// With a session timeout of 10 s, the broker's default.
+pub(crate) fn short_join_request(group: &str, member: u128, topics: &[&str]) -> JoinGroupRequest {
+    JoinGroupRequest { session_timeout_ms: 0, ..join_request(group, member, topics) }
+}
+
+/// With a session timeout so long that heartbeats do not stop waiting by themselves.
 pub(crate) fn join_request(group: &str, member: u128, topics: &[&str]) -> JoinGroupRequest {
     JoinGroupRequest {
         group: group.into(),
         member: MemberId(member),
-        session_timeout_ms: 0,
+        session_timeout_ms: 3_600_000,
         processing_timeout_ms: 0,
         strategy: AssignmentStrategy::Balanced,
         topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermit_proto::session::{AssignmentStrategy, DeleteGroupRequest, DescribeGroupRequest, JoinGroupRequest, Status, WireError};
 use hermit_proto::{Generation, MemberId, PartitionId};
 
-use super::member::{Member, World, commit, committed, group_config, join_request};
+use super::member::{Member, World, commit, committed, group_config, short_join_request as join_request};
 use super::support::v1;
 use super::support::v2::Session;
 

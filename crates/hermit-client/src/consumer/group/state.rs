@@ -340,3 +340,7 @@ impl Entry {
 #[cfg(test)]
 #[path = "state_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod model_tests;
