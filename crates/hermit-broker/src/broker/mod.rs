@@ -1,18 +1,20 @@
 //! The broker, in process: no socket, no runtime and no thread is needed for anything here.
 
 mod alter;
+mod append;
 mod describe;
 mod groups;
 mod hooks;
+mod maintain;
 mod positions;
 mod stop;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, OnceLock};
 
-use hermit_log::{Batch, LogEnv};
-use hermit_proto::{PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName};
+use hermit_log::LogEnv;
+use hermit_proto::{PartitionId, TopicId, TopicName};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
@@ -24,15 +26,14 @@ pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
 use crate::error::{BrokerError, Counted};
-use crate::events::{Event, Events};
+use crate::events::Events;
 use crate::groups::Groups;
-use crate::hooks::Client;
 use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::memory::Budget;
 use crate::offsets::Offsets;
-use crate::partition::{Partition, Ticket};
+use crate::partition::Partition;
 use crate::producers::ProducerIds;
 use crate::registry::Registry;
 use crate::reserve::Reserve;
@@ -265,105 +266,6 @@ impl Broker {
         topic.partition(partition).cloned()
     }
 
-    /// Checks frames before they are appended: sizes, fields, and the producer's checksums.
-    ///
-    /// # Errors
-    /// [`BrokerError::Log`] with the first bad frame.
-    pub fn parse(&self, frames: bytes::BytesMut) -> Result<Batch, BrokerError> {
-        let batch = Batch::parse(frames, &self.limits().frame_limits())?;
-        crate::record_sets::check(&batch)?;
-        Ok(batch)
-    }
-
-    /// Appends a batch. The ticket tells when it is as durable as the topic promises.
-    ///
-    /// # Errors
-    /// What the log refuses, [`BrokerError::LowSpace`] while the disk is nearly full, [`BrokerError::UnknownProducer`] for an id that was
-    /// never given out, and [`BrokerError::Rejected`] where a hook says so.
-    pub fn append(&self, partition: &Arc<Partition>, batch: &mut Batch) -> Result<Ticket, BrokerError> {
-        self.append_from(partition, batch, None)
-    }
-
-    /// As [`Broker::append`], for a client.
-    pub(crate) fn append_from(
-        &self,
-        partition: &Arc<Partition>,
-        batch: &mut Batch,
-        client: Option<Client<'_>>,
-    ) -> Result<Ticket, BrokerError> {
-        self.check_writable()?;
-        self.check_producers(batch)?;
-        self.ask_hooks(partition, batch, client)?;
-        let appended = Ticket::append(partition, batch);
-        if let Err(error) = &appended {
-            if error.is_disk_full() {
-                self.check_space();
-            }
-            self.tell_waiting();
-        }
-        appended
-    }
-
-    /// An id that nobody was given yet would be somebody's later, whose first frames would then be taken for repetitions.
-    fn check_producers(&self, batch: &Batch) -> Result<(), BrokerError> {
-        let end = ProducerId(self.inner.producers_end.load(Ordering::Acquire));
-        let mut ids = batch.frames().iter().filter_map(|frame| Some(frame.prefix.producer()?.id));
-        ids.find(|id| *id >= end).map_or(Ok(()), |id| Err(BrokerError::UnknownProducer { id }))
-    }
-
-    fn check_writable(&self) -> Result<(), BrokerError> {
-        if *self.inner.phase.borrow() >= Phase::Closed {
-            return Err(BrokerError::ShuttingDown);
-        }
-        if self.inner.low_space.load(Ordering::Relaxed) {
-            let low_bytes = self.limits().disk_low_bytes;
-            let free_bytes = self.inner.env.disk.free_bytes(&self.inner.config.data_dir).unwrap_or(0);
-            return Err(BrokerError::LowSpace { free_bytes, low_bytes });
-        }
-        Ok(())
-    }
-
-    /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again.
-    pub fn check_space(&self) {
-        let limits = self.limits();
-        if limits.disk_low_bytes == 0 {
-            return;
-        }
-        let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
-            Ok(free_bytes) => free_bytes,
-            Err(error) => {
-                tracing::warn!(error = %crate::error::line(&error), "the free space cannot be told");
-                return;
-            }
-        };
-        let low_space = &self.inner.low_space;
-        if free_bytes < limits.disk_low_bytes && !low_space.swap(true, Ordering::Relaxed) {
-            let (low_bytes, held_bytes) = (limits.disk_low_bytes, self.held_bytes());
-            tracing::error!(free_bytes, low_bytes, held_bytes, "the disk is nearly full: produce requests are refused");
-            self.tell(|| Event::LowSpace { free_bytes });
-        } else if free_bytes >= limits.disk_high_bytes && low_space.swap(false, Ordering::Relaxed) {
-            tracing::info!(free_bytes, "there is space again: produce requests are taken");
-            self.tell(|| Event::SpaceAgain { free_bytes });
-        }
-    }
-
-    /// A producer id that nobody has, or the next epoch of one that was given out.
-    ///
-    /// # Errors
-    /// [`BrokerError::UnknownProducer`]; [`BrokerError::Io`] where the manifest cannot be written.
-    pub fn init_producer(&self, id: ProducerId, epoch: ProducerEpoch) -> Result<(ProducerId, ProducerEpoch), BrokerError> {
-        let mut manifest = self.manifest()?;
-        let mut producers = self.inner.producers.lock();
-        let given = producers.init(&mut manifest, id, epoch)?;
-        self.inner.producers_end.store(producers.end().0, Ordering::Release);
-        Ok(given)
-    }
-
-    /// Whether produce requests are refused for want of space.
-    pub(crate) fn is_low_on_space(&self) -> bool {
-        self.inner.low_space.load(Ordering::Relaxed)
-    }
-
     /// The manifest, to be changed; not any more once the broker was closed, as another one may have the directory then.
     fn manifest(&self) -> Result<MutexGuard<'_, Manifest>, BrokerError> {
         let manifest = self.inner.manifest.lock();
@@ -417,38 +319,6 @@ impl Broker {
 
     pub(crate) fn downgrade(&self) -> WeakBroker {
         WeakBroker(Arc::downgrade(&self.inner))
-    }
-
-    /// One round of retention and compaction over all partitions, and a look at the free space. [`Broker::open`] starts a thread that
-    /// does this; with [`Broker::open_with`] it is the caller's to do.
-    pub fn maintain(&self) {
-        self.check_space();
-        self.tick_groups();
-        self.tidy_positions();
-        self.tell_waiting();
-        for topic in self.topics() {
-            for partition in &topic.partitions {
-                if *self.inner.phase.borrow() >= Phase::Closed {
-                    return;
-                }
-                let Ok(log) = partition.log() else { continue };
-                let id = partition.id();
-                if let Err(error) = self.inner.reserve.with(|| log.apply_retention().map_err(BrokerError::Log)) {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
-                }
-                if topic.meta.settings.compaction
-                    && let Err(error) = log.compact()
-                {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
-                }
-            }
-        }
-        if self.is_low_on_space() {
-            // Retention may have freed enough.
-            self.check_space();
-        } else {
-            self.inner.reserve.refill();
-        }
     }
 }
 

@@ -16,7 +16,7 @@ mod group;
 mod inspect;
 mod member;
 #[cfg(test)]
-mod model;
+mod model_tests;
 mod subscription;
 
 pub(crate) use assign::TopicPartition;

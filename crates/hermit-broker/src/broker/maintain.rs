@@ -1,0 +1,70 @@
+//! What has to be done from time to time, and free space, which is looked at with it.
+
+use std::sync::atomic::Ordering;
+
+use super::{Broker, Phase};
+use crate::error::BrokerError;
+use crate::events::Event;
+
+impl Broker {
+    /// One round of retention and compaction over all partitions, and a look at the free space. [`Broker::open`] starts a thread that
+    /// does this; with [`Broker::open_with`] it is the caller's to do.
+    pub fn maintain(&self) {
+        self.check_space();
+        self.tick_groups();
+        self.tidy_positions();
+        self.tell_waiting();
+        for topic in self.topics() {
+            for partition in &topic.partitions {
+                if *self.inner.phase.borrow() >= Phase::Closed {
+                    return;
+                }
+                let Ok(log) = partition.log() else { continue };
+                let id = partition.id();
+                if let Err(error) = self.inner.reserve.with(|| log.apply_retention().map_err(BrokerError::Log)) {
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
+                }
+                if topic.meta.settings.compaction
+                    && let Err(error) = log.compact()
+                {
+                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
+                }
+            }
+        }
+        if self.is_low_on_space() {
+            // Retention may have freed enough.
+            self.check_space();
+        } else {
+            self.inner.reserve.refill();
+        }
+    }
+
+    /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again.
+    pub fn check_space(&self) {
+        let limits = self.limits();
+        if limits.disk_low_bytes == 0 {
+            return;
+        }
+        let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
+            Ok(free_bytes) => free_bytes,
+            Err(error) => {
+                tracing::warn!(error = %crate::error::line(&error), "the free space cannot be told");
+                return;
+            }
+        };
+        let low_space = &self.inner.low_space;
+        if free_bytes < limits.disk_low_bytes && !low_space.swap(true, Ordering::Relaxed) {
+            let (low_bytes, held_bytes) = (limits.disk_low_bytes, self.held_bytes());
+            tracing::error!(free_bytes, low_bytes, held_bytes, "the disk is nearly full: produce requests are refused");
+            self.tell(|| Event::LowSpace { free_bytes });
+        } else if free_bytes >= limits.disk_high_bytes && low_space.swap(false, Ordering::Relaxed) {
+            tracing::info!(free_bytes, "there is space again: produce requests are taken");
+            self.tell(|| Event::SpaceAgain { free_bytes });
+        }
+    }
+
+    /// Whether produce requests are refused for want of space.
+    pub(crate) fn is_low_on_space(&self) -> bool {
+        self.inner.low_space.load(Ordering::Relaxed)
+    }
+}
