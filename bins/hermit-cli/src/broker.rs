@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{BrokerCommand, Output};
 use crate::quantity::approximate_bytes;
-use crate::text::table;
+use crate::text::{headings, table};
 use crate::time::show_moment;
 
 /// Runs one of the broker commands.
@@ -44,7 +44,7 @@ fn describe(broker: &DescribeBrokerResponse, out: &mut impl Write) -> io::Result
         return Ok(());
     }
     writeln!(out)?;
-    let mut rows = vec![["setting", "value"].map(str::to_owned).to_vec()];
+    let mut rows = headings(["setting", "value"]);
     rows.extend(broker.settings.iter().map(|setting| vec![setting.name.clone(), setting.value.clone()]));
     table(out, &rows)
 }

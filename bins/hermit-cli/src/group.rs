@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{GroupCommand, Output, SeekArgs};
 use crate::consume::partitions;
 use crate::place::Place;
-use crate::text::{counted, table};
+use crate::text::{counted, headings, table};
 use crate::time::{show_moment, show_seconds};
 
 /// Runs one of the group commands.
@@ -50,7 +50,7 @@ async fn list(admin: &Admin, output: Output, out: &mut impl Write) -> Result<()>
         }
         return Ok(());
     }
-    let mut rows = vec![["group", "state", "members", "partitions"].map(str::to_owned).to_vec()];
+    let mut rows = headings(["group", "state", "members", "partitions"]);
     rows.extend(
         groups
             .into_iter()
@@ -91,14 +91,14 @@ fn describe(name: &str, group: &DescribeGroupResponse, out: &mut impl Write) -> 
     table(out, &rows)?;
     if !group.members.is_empty() {
         writeln!(out)?;
-        let mut rows = vec![["member", "client", "address", "partitions", "reads"].map(str::to_owned).to_vec()];
+        let mut rows = headings(["member", "client", "address", "partitions", "reads"]);
         rows.extend(group.members.iter().map(|member| member_row(member, &group.partitions)));
         table(out, &rows)?;
     }
     if !group.partitions.is_empty() {
         writeln!(out)?;
         let head = ["topic", "partition", "position", "end", "lag", "lag s", "committed at", "owner", "status"];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        let mut rows = headings(head);
         rows.extend(group.partitions.iter().map(partition_row));
         table(out, &rows)?;
     }
@@ -238,7 +238,7 @@ fn tell(args: &SeekArgs, moves: &[Move], output: Output, out: &mut impl Write) -
         }
         return Ok(());
     }
-    let mut rows = vec![["partition", "from", "to"].map(str::to_owned).to_vec()];
+    let mut rows = headings(["partition", "from", "to"]);
     rows.extend(moves.iter().map(|made| {
         let from = made.from.map_or_else(|| "-".to_owned(), |offset| offset.to_string());
         vec![made.partition.to_string(), from, made.to.to_string()]

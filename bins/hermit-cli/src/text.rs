@@ -2,6 +2,11 @@
 
 use std::io::{self, Write};
 
+/// A table's first row.
+pub(crate) fn headings<const N: usize>(columns: [&str; N]) -> Vec<Vec<String>> {
+    vec![columns.map(str::to_owned).to_vec()]
+}
+
 /// Prints rows with their columns aligned, two blanks apart. Nothing stands behind the last column.
 pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

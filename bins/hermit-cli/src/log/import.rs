@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{LogImportArgs, Output};
 use crate::quantity::approximate_bytes;
-use crate::text::{counted, table};
+use crate::text::{counted, headings, table};
 
 /// Tells what would be imported, or imports it.
 pub(super) fn run(args: &LogImportArgs, output: Output) -> Result<()> {
@@ -62,7 +62,7 @@ fn progress() -> ProgressBar {
 }
 
 fn tell(plan: &Plan, dry_run: bool, out: &mut impl Write) -> io::Result<()> {
-    let mut rows = vec![["topic", "partition", "first", "next", "frames", "bytes"].map(str::to_owned).to_vec()];
+    let mut rows = headings(["topic", "partition", "first", "next", "frames", "bytes"]);
     for TopicPlan { name, partitions } in &plan.topics {
         rows.extend(partitions.iter().map(|PartitionPlan { partition, first, end, frames, body_bytes, .. }| {
             let numbers = [first.to_string(), end.to_string(), frames.to_string(), approximate_bytes(*body_bytes)];

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{damage_json, damage_text, is_torn_tail, open};
 use crate::args::{DirArgs, Output};
 use crate::quantity::approximate_bytes;
-use crate::text::{counted, table};
+use crate::text::{counted, headings, table};
 use crate::time::show_moment;
 
 /// Reads the logs, and tells what is in them. An error where some of it is damaged.
@@ -46,7 +46,7 @@ fn tell(dir: &OfflineDir, found: &[(OfflinePartition, Inspected)], out: &mut imp
     let stopped = if dir.clean() { "cleanly" } else { "not cleanly: the next start recovers what was not flushed" };
     writeln!(out, "the last broker stopped {stopped}\n")?;
     let head = ["topic", "partition", "segments", "log start", "log end", "records", "bytes", "newest", "damaged"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut rows = headings(head);
     rows.extend(found.iter().map(|(partition, inspected)| row(partition, inspected)));
     table(out, &rows)?;
     for (partition, inspected) in found {

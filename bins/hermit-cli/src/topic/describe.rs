@@ -6,7 +6,7 @@ use hermit_client::{Durability, TopicConfig, TopicMetadata};
 use serde_json::{Value, json};
 
 use crate::quantity::{approximate_bytes, show_age_ms, show_bytes};
-use crate::text::table;
+use crate::text::{headings, table};
 
 const fn durability(durability: Durability) -> &'static str {
     match durability {
@@ -38,8 +38,8 @@ pub(super) fn text(topic: &TopicMetadata, out: &mut impl Write) -> io::Result<()
     rows.extend(settings(&topic.config));
     table(out, &rows)?;
     writeln!(out)?;
-    let head = ["partition", "log start", "high watermark", "bytes", "leader epoch", "status"].map(str::to_owned).to_vec();
-    let mut rows = vec![head];
+    let head = ["partition", "log start", "high watermark", "bytes", "leader epoch", "status"];
+    let mut rows = headings(head);
     rows.extend(topic.partitions.iter().map(|partition| {
         vec![
             partition.partition.to_string(),

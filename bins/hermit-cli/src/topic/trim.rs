@@ -10,7 +10,7 @@ use super::or_list;
 use crate::args::{Output, TrimArgs};
 use crate::consume::partitions;
 use crate::place::Place;
-use crate::text::table;
+use crate::text::{headings, table};
 
 /// What is deleted of a partition.
 struct Cut {
@@ -53,7 +53,7 @@ fn tell(args: &TrimArgs, cuts: &[Cut], output: Output, out: &mut impl Write) -> 
         }
         return Ok(());
     }
-    let mut rows = vec![["partition", "log start", "new log start"].map(str::to_owned).to_vec()];
+    let mut rows = headings(["partition", "log start", "new log start"]);
     rows.extend(cuts.iter().map(|cut| vec![cut.partition.to_string(), cut.from.to_string(), cut.to.to_string()]));
     table(out, &rows)?;
     if args.dry_run {
