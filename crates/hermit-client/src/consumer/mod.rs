@@ -257,8 +257,7 @@ impl Consumer {
     /// # Errors
     /// [`Error::NotAssigned`].
     pub fn position(&self, topic: &str, partition: impl Into<PartitionId>) -> Result<Position> {
-        let slot = self.slot_of(topic, partition.into())?;
-        self.assignments.get(&slot).map(Assignment::place).ok_or_else(|| not_assigned(topic, PartitionId(0)))
+        Ok(self.find(topic, partition.into())?.1.place())
     }
 
     /// Where all partitions are.
@@ -308,13 +307,16 @@ impl Consumer {
     /// # Errors
     /// [`Error::NotAssigned`].
     pub fn lag(&self, topic: &str, partition: impl Into<PartitionId>) -> Result<Option<u64>> {
-        let slot = self.slot_of(topic, partition.into())?;
-        let assignment = self.assignments.get(&slot);
-        Ok(assignment.and_then(|found| found.high_watermark.map(|end| end.0.saturating_sub(found.position().0))))
+        let (_, assignment) = self.find(topic, partition.into())?;
+        Ok(assignment.high_watermark.map(|end| end.0.saturating_sub(assignment.position().0)))
     }
 
     fn slot_of(&self, topic: &str, partition: PartitionId) -> Result<SlotId> {
+        Ok(self.find(topic, partition)?.0)
+    }
+
+    fn find(&self, topic: &str, partition: PartitionId) -> Result<(SlotId, &Assignment)> {
         let found = self.assignments.iter().find(|(_, assignment)| assignment.is(topic, partition));
-        found.map(|(slot, _)| *slot).ok_or_else(|| not_assigned(topic, partition))
+        found.map(|(slot, assignment)| (*slot, assignment)).ok_or_else(|| not_assigned(topic, partition))
     }
 }
