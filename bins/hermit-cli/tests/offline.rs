@@ -108,7 +108,7 @@ fn a_data_directory_is_inspected_verified_and_repaired() {
     assert_eq!(offline(&["log", "verify", path, "--topic", "t", "--partition", "1"]).status, 0);
 
     let left = offline(&["log", "repair", path, "--topic", "t"]);
-    assert!(left.status == 1 && left.stderr.starts_with("error: 1 damaged range left as they are"), "{}", left.stderr);
+    assert!(left.status == 1 && left.stderr.starts_with("error: 1 damaged range left in place"), "{}", left.stderr);
     let dry = offline(&["log", "repair", path, "--topic", "t", "--drop-damage", "--dry-run"]);
     assert_eq!((dry.status, std::fs::read(&segment).unwrap() == bytes), (0, true), "{}", dry.stderr);
     let dropped = offline(&["log", "repair", path, "--topic", "t", "--drop-damage", "--output", "json"]);

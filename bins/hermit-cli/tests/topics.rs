@@ -122,6 +122,8 @@ fn partitions_are_added_with_a_warning() {
     broker.ok(&["produce", "t", "--partition", "2"], b"x\n");
     let fewer = broker.run(&["topic", "add-partitions", "t", "--to", "2"], b"");
     assert!(fewer.status == 1 && fewer.stderr.lines().count() == 1, "{}", fewer.stderr);
+    // The option that the command has, and not the one of `topic create`.
+    assert!(fewer.stderr.starts_with("error: --to: "), "{}", fewer.stderr);
 }
 
 #[test]

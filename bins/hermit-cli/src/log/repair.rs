@@ -35,7 +35,7 @@ pub(super) fn run(args: &RepairArgs, output: Output) -> Result<()> {
     }
     ensure!(
         left == 0,
-        "{} left as they are; --drop-damage drops what is damaged for good, and consumers are not told of it then",
+        "{} left in place; --drop-damage drops what is damaged for good, and consumers are not told of it then",
         counted(left, "damaged range")
     );
     Ok(())

@@ -50,6 +50,16 @@ pub(crate) fn or_list(error: Error) -> anyhow::Error {
     }
 }
 
+/// As [`or_list`], with the option by its name in `add-partitions`: the protocol's field is `partitions` there too.
+fn about_to(error: Error) -> anyhow::Error {
+    match &error {
+        Error::Refused { source, .. } if &*source.field == "partitions" && !source.message.is_empty() => {
+            anyhow::anyhow!("--to: {}", source.message.strip_prefix("`partitions`: ").unwrap_or(&source.message))
+        }
+        _ => or_list(error),
+    }
+}
+
 fn config(settings: &Settings, compaction: Option<bool>) -> TopicConfig {
     TopicConfig {
         durability: settings.durability,
@@ -98,7 +108,7 @@ async fn alter(admin: &Admin, args: &AlterArgs, output: Output, out: &mut impl W
 
 async fn add_partitions(admin: &Admin, args: &AddPartitionsArgs, output: Output, out: &mut impl Write) -> Result<()> {
     let before = admin.describe_topic(&args.topic).await.map_err(or_list)?.partitions.len();
-    let partitions = admin.add_partitions(&args.topic, args.to).await.map_err(or_list)?;
+    let partitions = admin.add_partitions(&args.topic, args.to).await.map_err(about_to)?;
     match output {
         Output::Text => writeln!(out, "{} has {}", args.topic, counted(partitions.into(), "partition"))?,
         Output::Json => writeln!(out, "{}", json!({ "topic": args.topic, "partitions": partitions }))?,
