@@ -34,8 +34,8 @@ pub struct Limits {
     pub max_active_groups: u32,
     /// Most members of one group. Default 1,000, at least 1. One costs some KiB, and what its subscription takes.
     pub max_group_members: u32,
-    /// Most topics and patterns together that one member subscribes to. Default 256, at least 1. A topic costs its name; patterns up to 2 MiB in all, so
-    /// that this times the members of all groups bounds their memory.
+    /// Most topics and patterns together that one member subscribes to. Default 256, at least 1. A topic costs its name; the patterns of
+    /// all members, shared where they are the same, take 64 MiB at most.
     pub max_member_subscriptions: u32,
     /// Most bytes of one pattern for names of topics. Default 1,024, at least 1.
     pub max_pattern_bytes: u32,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hermit_proto::{TopicId, TopicName};
@@ -50,12 +51,20 @@ pub(crate) struct Registry {
     by_id: Striped<TopicId>,
     /// Counts the topics that have appeared.
     appeared: watch::Sender<u64>,
+    /// Counts all changes, each before the listener is told.
+    changes: AtomicU64,
     listener: OnceLock<Weak<dyn TopicListener>>,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self { by_name: Striped::new(), by_id: Striped::new(), appeared: watch::Sender::new(0), listener: OnceLock::new() }
+        Self {
+            by_name: Striped::new(),
+            by_id: Striped::new(),
+            appeared: watch::Sender::new(0),
+            changes: AtomicU64::new(0),
+            listener: OnceLock::new(),
+        }
     }
 
     pub(crate) fn by_name(&self, name: &TopicName) -> Option<Arc<Topic>> {
@@ -87,7 +96,13 @@ impl Registry {
         }
     }
 
+    /// How often a topic has appeared, changed or vanished. Take it before looking: as long as it stays the same, what was seen holds, or the listener will be told.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     fn tell(&self, topic: &Topic) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
             listener.topic_changed(topic);
         }

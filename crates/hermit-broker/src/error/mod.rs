@@ -294,6 +294,8 @@ pub enum Counted {
     ActiveGroups,
     /// Topics and patterns that one member subscribes to.
     MemberSubscriptions,
+    /// Bytes that the patterns of all members of groups take, compiled.
+    PatternBytes,
 }
 
 impl std::fmt::Display for Counted {
@@ -308,6 +310,7 @@ impl std::fmt::Display for Counted {
             Self::GroupMembers => "members of one group",
             Self::ActiveGroups => "groups with members",
             Self::MemberSubscriptions => "topics and patterns of one member",
+            Self::PatternBytes => "bytes for the patterns of all members",
         })
     }
 }

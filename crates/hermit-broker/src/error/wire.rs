@@ -65,6 +65,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
             Counted::Subscriptions => wire(Status::TooManySubscriptions).detail(*limit),
             Counted::Partitions => wire(Status::InvalidConfig).field("partitions").detail(*limit),
             Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),
+            Counted::PatternBytes => wire(Status::TooManyMembers).field("patterns").detail(*limit),
             Counted::MemberSubscriptions => wire(Status::TooLarge).field("topics").detail(*limit),
             Counted::TotalPartitions => wire(Status::TooLarge).field("partitions").detail(*limit),
             Counted::Producers => wire(Status::TooManyProducers).detail(*limit),

@@ -1,10 +1,10 @@
 //! A group as it lives in the broker: the state machine, and who its members are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use hermit_proto::session::{AssignedPartition, AssignedTopic, Assignment};
-use hermit_proto::{Generation, GroupName, MemberId, TopicName};
+use hermit_proto::{Generation, GroupName, MemberId};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::group::{Effects, Group};
@@ -36,7 +36,7 @@ pub(crate) struct State {
 /// Who a member is.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pub(crate) subscription: Subscription,
+    pub(crate) subscription: Arc<Subscription>,
     pub(crate) client: String,
     pub(crate) address: String,
     /// Counts its heartbeats, so that an older one that waits knows that it is.
@@ -124,9 +124,16 @@ impl State {
         Ok(Assignment { version, generation, topics: topics.collect() })
     }
 
-    /// The members that ask for a topic of that name.
-    pub(super) fn subscribers(&self, topic: &TopicName) -> std::collections::BTreeSet<MemberId> {
-        let asks = |seat: &Seat| seat.subscription.matches(topic);
-        self.seats.iter().filter(|(_, seat)| asks(seat)).map(|(member, _)| *member).collect()
+    /// The members, with what they ask for.
+    pub(super) fn subscriptions(&self) -> Vec<(MemberId, Arc<Subscription>)> {
+        self.seats.iter().map(|(member, seat)| (*member, Arc::clone(&seat.subscription))).collect()
+    }
+
+    /// Those of the members that still ask for the same. The others have come, or come back, since: they know of all topics from their joining.
+    pub(super) fn unchanged(&self, asked: &[(MemberId, Arc<Subscription>)]) -> BTreeSet<MemberId> {
+        let same = |(member, subscription): &&(MemberId, Arc<Subscription>)| {
+            self.seats.get(member).is_some_and(|seat| Arc::ptr_eq(&seat.subscription, subscription))
+        };
+        asked.iter().filter(same).map(|(member, _)| *member).collect()
     }
 }

@@ -10,14 +10,14 @@ use hermit_log::Clock;
 use hermit_proto::session::{
     Assignment, GroupHeartbeatRequest, GroupHeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
 };
-use hermit_proto::{Generation, GroupName, MemberId};
+use hermit_proto::{Generation, GroupName, MemberId, TopicId, TopicName};
 use parking_lot::RwLock;
 
 use super::assign::TopicPartition;
 use super::cell::{Cell, Seat, State, Waiter};
 use super::group::{Group, GroupTopic, Joining, Refusal, Waits};
 use super::member::Timeouts;
-use super::subscription::Subscription;
+use super::subscription::{AllPatterns, Patterns, Subscription};
 use crate::error::{BrokerError, Counted};
 use crate::events::Events;
 use crate::limits::Limits;
@@ -51,13 +51,22 @@ pub(crate) struct Groups {
     clock: Arc<dyn Clock>,
     limits: Limits,
     events: Option<Arc<Events>>,
+    patterns: AllPatterns,
     /// No group begins with a generation below this: one of the same name may have got so far.
     next_generation: AtomicU64,
 }
 
 impl Groups {
     pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, limits: Limits, events: Option<Arc<Events>>) -> Self {
-        Self { cells: RwLock::default(), registry, clock, limits, events, next_generation: AtomicU64::new(0) }
+        Self {
+            cells: RwLock::default(),
+            registry,
+            clock,
+            limits,
+            events,
+            patterns: AllPatterns::default(),
+            next_generation: AtomicU64::new(0),
+        }
     }
 
     fn now(&self) -> u64 {
@@ -68,14 +77,17 @@ impl Groups {
     pub(crate) fn join(&self, request: &JoinGroupRequest, peer: Peer<'_>) -> Result<JoinGroupResponse, BrokerError> {
         let name = GroupName::new_public(&request.group)?;
         let timeouts = self.timeouts(request)?;
-        let subscription = Subscription::new(&request.topics, &request.patterns, &self.limits)?;
+        let subscription = Subscription::new(&request.topics, &request.patterns, &self.limits, &self.patterns)?;
+        // Matching may take its time: the others are not to wait for it.
+        let mut asked = Asked { subscription: Arc::new(subscription), known: HashMap::new(), changes: 0, topics: BTreeMap::new() };
+        asked.look(&self.registry);
         loop {
             let cell = self.cell_for_joining(&name)?;
             let mut state = cell.lock();
             if state.dead {
                 continue;
             }
-            let joined = self.join_locked(&mut state, &name, request, subscription, timeouts, peer);
+            let joined = self.join_locked(&mut state, &name, request, asked, timeouts, peer);
             self.leave_cell(&cell, state);
             let session_ms = millis(timeouts.session);
             return Ok(JoinGroupResponse {
@@ -92,7 +104,7 @@ impl Groups {
         state: &mut State,
         name: &GroupName,
         request: &JoinGroupRequest,
-        subscription: Subscription,
+        mut asked: Asked,
         timeouts: Timeouts,
         peer: Peer<'_>,
     ) -> Result<Assignment, BrokerError> {
@@ -102,7 +114,10 @@ impl Groups {
         if !state.seats.contains_key(&id) && state.seats.len() as u64 >= u64::from(limit) {
             return Err(BrokerError::TooMany { what: Counted::GroupMembers, limit: limit.into() });
         }
-        let topics = self.topics_of(&subscription);
+        if asked.changes != self.registry.changes() {
+            asked.look(&self.registry);
+        }
+        let Asked { subscription, topics, .. } = asked;
         let joining = Joining { timeouts, strategy: request.strategy, topics, claims: request.claims.clone() };
         state.group.join(now, id, joining).map_err(|refusal| refused(name, id, refusal))?;
         let end = peer.client.floor_char_boundary(CLIENT_NAME_BYTES);
@@ -127,13 +142,6 @@ impl Groups {
         let default = limits.default_processing_timeout;
         let processing = choose("processing_timeout_ms", request.processing_timeout_ms, default, processing)?;
         Ok(Timeouts { session, processing })
-    }
-
-    fn topics_of(&self, subscription: &Subscription) -> BTreeMap<hermit_proto::TopicId, GroupTopic> {
-        let by_name = subscription.names.iter().filter_map(|name| self.registry.by_name(name));
-        let by_pattern = if subscription.patterns.is_empty() { Vec::new() } else { self.registry.all() };
-        let matching = by_pattern.into_iter().filter(|topic| subscription.matches_pattern(&topic.meta.name));
-        by_name.chain(matching).map(|topic| (topic.meta.id, about(&topic))).collect()
     }
 
     /// The group's cell, made where there is none.
@@ -314,15 +322,59 @@ impl Groups {
 impl TopicListener for Groups {
     fn topic_changed(&self, topic: &Topic) {
         let id = topic.meta.id;
+        // What was matched already: many members ask for the same patterns.
+        let mut matched = Vec::<(Arc<Patterns>, bool)>::new();
+        let mut matches = |patterns: &Arc<Patterns>, name: &TopicName| {
+            if let Some((_, found)) = matched.iter().find(|(other, _)| Arc::ptr_eq(other, patterns)) {
+                return *found;
+            }
+            let found = patterns.matches(name);
+            matched.push((Arc::clone(patterns), found));
+            found
+        };
         for cell in self.all_cells() {
+            let mut asked = Vec::new();
+            if let Some(topic) = self.registry.by_id(id) {
+                let name = &topic.meta.name;
+                // The group goes on while its patterns are matched.
+                asked = cell.lock().subscriptions();
+                asked.retain(|(_, asked)| {
+                    asked.names.contains(name) || asked.patterns.as_ref().is_some_and(|patterns| matches(patterns, name))
+                });
+            }
             self.with(&cell.name, |state, _now| match self.registry.by_id(id) {
                 // What the registry says now: it may have gone on since.
                 Some(topic) => {
-                    let subscribers = state.subscribers(&topic.meta.name);
+                    let subscribers = state.unchanged(&asked);
                     state.group.topic(id, about(&topic), &subscribers);
                 }
                 None => state.group.topic_gone(id),
             });
+        }
+    }
+}
+
+/// A subscription, and the topics that it asks for.
+struct Asked {
+    subscription: Arc<Subscription>,
+    /// Which topics its patterns match, of those that were looked at.
+    known: HashMap<TopicId, bool>,
+    /// The registry's changes when it was looked at.
+    changes: u64,
+    topics: BTreeMap<TopicId, GroupTopic>,
+}
+
+impl Asked {
+    /// Looks which topics there are. A second time only what has changed is matched.
+    fn look(&mut self, registry: &Registry) {
+        self.changes = registry.changes();
+        let by_name = self.subscription.names.iter().filter_map(|name| registry.by_name(name));
+        self.topics = by_name.map(|topic| (topic.meta.id, about(&topic))).collect();
+        let Some(patterns) = &self.subscription.patterns else { return };
+        for topic in registry.all() {
+            if *self.known.entry(topic.meta.id).or_insert_with(|| patterns.matches(&topic.meta.name)) {
+                self.topics.insert(topic.meta.id, about(&topic));
+            }
         }
     }
 }

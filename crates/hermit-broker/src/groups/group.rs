@@ -164,6 +164,9 @@ impl Group {
             held.revoked.is_some_and(|revoked| revoked.version <= version) && !owned.contains(of)
         };
         let free: Vec<_> = member.held.iter().filter(|(of, held)| given_up(of, held)).map(|(of, _)| *of).collect();
+        if free.is_empty() {
+            return Ok(());
+        }
         for of in free {
             self.release(id, of);
             self.grant(of);

@@ -89,7 +89,7 @@ fn group_state(state: &State) -> GroupState {
 
 fn member_bytes(seat: &super::cell::Seat) -> u64 {
     let names = seat.subscription.names.iter().map(|name| name.as_str().len() as u64 + 4);
-    let patterns = seat.subscription.patterns.iter().map(|pattern| pattern.len() as u64 + 4);
+    let patterns = seat.subscription.pattern_texts().iter().map(|pattern| pattern.len() as u64 + 4);
     MEMBER_BYTES + (seat.client.len() + seat.address.len()) as u64 + names.chain(patterns).sum::<u64>()
 }
 
@@ -110,7 +110,7 @@ fn members(state: &State) -> Vec<GroupMember> {
             session_timeout_ms: millis(timeouts.session),
             processing_timeout_ms: millis(timeouts.processing),
             topics: seat.subscription.names.iter().map(ToString::to_string).collect(),
-            patterns: seat.subscription.patterns.clone(),
+            patterns: seat.subscription.pattern_texts().to_vec(),
             partitions: u32::try_from(member.owns()).unwrap_or(u32::MAX),
         })
     });

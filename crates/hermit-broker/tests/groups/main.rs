@@ -3,6 +3,7 @@
 
 mod fencing;
 mod hand_over;
+mod hostile;
 mod looking_after;
 mod member;
 mod positions;

@@ -54,7 +54,10 @@ impl Server {
     }
 
     pub async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.unwrap()
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        // A request behind another one that is not answered yet must not wait for the delayed acknowledgement.
+        stream.set_nodelay(true).unwrap();
+        stream
     }
 
     pub async fn stop(self) {

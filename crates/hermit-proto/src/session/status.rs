@@ -141,7 +141,7 @@ statuses! {
     TooManySubscriptions = 1005,
     /// The limit on producer ids is reached. Details: limit.
     TooManyProducers = 1006,
-    /// The limit on members of a group, or on groups with members, is reached. Details: limit.
+    /// The limit on members of a group, on groups with members, or on the memory for their patterns, is reached. Details: limit.
     TooManyMembers = 1007,
 }
 
