@@ -281,3 +281,31 @@ async fn a_handler_that_panics_before_its_future_is_an_error_too() {
     assert!(matches!(&error, Error::Handler { offset, .. } if offset.0 == 2), "{error}");
     assert_eq!(fake.committed(0), Some(2));
 }
+
+#[tokio::test]
+async fn one_stuck_key_holds_up_the_others_once_they_are_far_ahead() {
+    let fake = GroupFake::start(1).await;
+    let mut consumer = member(&fake).await;
+    let (gate, done) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (held, counted) = (gate.clone(), done.clone());
+    let handler = move |record: Record| {
+        let (held, counted) = (held.clone(), counted.clone());
+        async move {
+            if record.offset.0 == 0 {
+                held.notified().await;
+            }
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(())
+        }
+    };
+    let script = async {
+        support::eventually("others go on", || done.load(Ordering::Relaxed) > 5).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let ahead = done.load(Ordering::Relaxed);
+        assert!(ahead < 40, "{ahead} are ahead");
+        gate.notify_one();
+        support::eventually("all are done", || done.load(Ordering::Relaxed) == 100).await;
+    };
+    within(consumer.process_parallel(Parallel::new(4).max_ahead(20), handler, script)).await.unwrap();
+    assert_eq!(fake.committed(0), Some(100));
+}

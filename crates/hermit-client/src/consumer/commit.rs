@@ -46,6 +46,11 @@ impl Acker {
         }
     }
 
+    /// Records from the first one on that is not processed, in the partition where these are most.
+    pub(super) fn most_ahead(&self) -> usize {
+        self.shared.with(|state| state.most_ahead())
+    }
+
     /// The record will not be processed by this consumer.
     pub(super) fn abandon(&self, record: &Record) {
         self.shared.tell(|state| state.abandon((record.topic_id, record.partition), record.tenure, record.offset));

@@ -210,6 +210,11 @@ impl State {
         }
     }
 
+    /// The most records that a partition has from the first one on that is not processed.
+    pub(in crate::consumer) fn most_ahead(&self) -> usize {
+        self.entries.values().map(|entry| entry.progress.tracker.len()).max().unwrap_or(0)
+    }
+
     /// Reading goes on elsewhere: what was handed out before is not owed any more.
     pub(in crate::consumer) fn seek(&mut self, key: Key) {
         if let Some(entry) = self.entries.get_mut(&key) {

@@ -74,6 +74,11 @@ impl OffsetTracker {
         self.running
     }
 
+    /// Records from the first one on that is not processed.
+    pub(in crate::consumer) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     /// Reading goes on elsewhere: what was handed out before concerns nobody.
     pub(in crate::consumer) fn reset(&mut self) {
         *self = Self::default();

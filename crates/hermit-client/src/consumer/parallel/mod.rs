@@ -29,17 +29,19 @@ pub struct Parallel {
     workers: usize,
     max_buffered: usize,
     max_buffered_bytes: usize,
+    max_ahead: usize,
     keyless_in_order: bool,
     on_error: OnError,
 }
 
 impl fmt::Debug for Parallel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workers, max_buffered, max_buffered_bytes, keyless_in_order, on_error: _ } = self;
+        let Self { workers, max_buffered, max_buffered_bytes, max_ahead, keyless_in_order, on_error: _ } = self;
         f.debug_struct("Parallel")
             .field("workers", workers)
             .field("max_buffered", max_buffered)
             .field("max_buffered_bytes", max_buffered_bytes)
+            .field("max_ahead", max_ahead)
             .field("keyless_in_order", keyless_in_order)
             .finish_non_exhaustive()
     }
@@ -53,6 +55,7 @@ impl Parallel {
             workers,
             max_buffered: if workers > 256 { workers * 4 } else { 1024 },
             max_buffered_bytes: 64 << 20,
+            max_ahead: 1 << 20,
             keyless_in_order: false,
             on_error: OnError::Stop,
         }
@@ -70,6 +73,14 @@ impl Parallel {
     #[must_use]
     pub const fn max_buffered_bytes(mut self, bytes: usize) -> Self {
         self.max_buffered_bytes = bytes;
+        self
+    }
+
+    /// Records of one partition that may be taken from the first one on that is not processed; no others are taken until it is. Each takes about 40
+    /// bytes, and all of them come again after a crash. Default 1,048,576; up to 1024 more can be taken. Of use for consumers with a group.
+    #[must_use]
+    pub const fn max_ahead(mut self, records: usize) -> Self {
+        self.max_ahead = records;
         self
     }
 
@@ -103,8 +114,12 @@ impl Parallel {
     }
 
     fn check(&self) -> Result<()> {
-        let above =
-            [("workers", self.workers), ("max_buffered", self.max_buffered), ("max_buffered_bytes", self.max_buffered_bytes)];
+        let above = [
+            ("workers", self.workers),
+            ("max_buffered", self.max_buffered),
+            ("max_buffered_bytes", self.max_buffered_bytes),
+            ("max_ahead", self.max_ahead),
+        ];
         match above.into_iter().find(|(_, value)| *value == 0) {
             Some((setting, _)) => Err(Error::Config { setting, problem: "must be above 0".to_owned() }),
             None => Ok(()),

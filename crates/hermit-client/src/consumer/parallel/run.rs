@@ -20,6 +20,9 @@ use crate::error::{Error, Result};
 /// Records that must not overtake each other: those of a partition with the same key, or without any.
 type Lane = (Key, Option<Bytes>);
 
+/// Records that are taken from one look at all partitions to the next.
+const LOOK_EVERY: usize = 1024;
+
 #[derive(Debug)]
 struct Job {
     record: Record,
@@ -44,6 +47,10 @@ pub(super) struct Run {
     /// Waiting for their next attempt.
     delayed: Vec<(Instant, Running)>,
     buffered_bytes: usize,
+    /// Taken since it was last looked how far processing is ahead of what can be committed.
+    unlooked: usize,
+    /// Some partition is too far ahead.
+    far_ahead: bool,
     /// The first record of each partition that was taken and is not processed.
     left_over: BTreeMap<Key, (Arc<str>, Offset)>,
     over: bool,
@@ -59,6 +66,8 @@ impl Run {
             running: HashMap::new(),
             delayed: Vec::new(),
             buffered_bytes: 0,
+            unlooked: 0,
+            far_ahead: false,
             left_over: BTreeMap::new(),
             over: false,
         }
@@ -83,7 +92,11 @@ impl Run {
             if self.over && buffered == 0 {
                 return Ok(());
             }
-            let room = buffered < self.config.max_buffered && self.buffered_bytes < self.config.max_buffered_bytes && !self.over;
+            self.look_ahead();
+            let room = buffered < self.config.max_buffered
+                && self.buffered_bytes < self.config.max_buffered_bytes
+                && !self.far_ahead
+                && !self.over;
             let retry_at = self.delayed.iter().map(|(at, _)| *at).min();
             tokio::select! {
                 biased;
@@ -101,7 +114,18 @@ impl Run {
         }
     }
 
+    /// Finds out now and then whether records are processed far behind one that is not.
+    fn look_ahead(&mut self) {
+        if let Some(acker) = &self.acker
+            && (self.far_ahead || self.unlooked >= LOOK_EVERY.min(self.config.max_ahead))
+        {
+            self.unlooked = 0;
+            self.far_ahead = acker.most_ahead() >= self.config.max_ahead;
+        }
+    }
+
     fn take(&mut self, record: Record) {
+        self.unlooked += 1;
         let partition = (record.topic_id, record.partition);
         let lane = match &record.key {
             None if !self.config.keyless_in_order => None,
