@@ -160,6 +160,33 @@ fn members_of_a_group_share_a_topic_and_handlers_run_side_by_side() {
 }
 
 #[test]
+fn parallel_handlers_may_call_the_facade_themselves() {
+    let beside = Beside::start();
+    let client = beside.client();
+    for topic in ["in", "out"] {
+        client.admin().create_topic(topic, 1, TopicConfig::default()).unwrap();
+    }
+    let producer = client.producer().build().unwrap();
+    for value in ["a", "b", "c"] {
+        producer.send("in", ProducerRecord::new(value)).unwrap();
+    }
+    let mut consumer = client.consumer().build().unwrap();
+    consumer.assign_topic("in", Start::Earliest).unwrap();
+    consumer.stop_at_present_end().unwrap();
+    let forward = move |record: Record| {
+        producer.send("out", ProducerRecord { value: record.value.as_deref(), ..ProducerRecord::new("") }).map(drop)
+    };
+    let (never, stopped) = mpsc::channel::<()>();
+    consumer.process_parallel(Parallel::new(2), forward, move || assert!(stopped.recv().is_err())).unwrap();
+    drop(never);
+    let mut consumer = client.consumer().build().unwrap();
+    consumer.assign_topic("out", Start::Earliest).unwrap();
+    consumer.stop_at_present_end().unwrap();
+    let forwarded: HashSet<_> = consumer.map(|record| text(record.unwrap().value.as_ref()).unwrap()).collect();
+    assert_eq!(forwarded, ["a", "b", "c"].map(String::from).into());
+}
+
+#[test]
 fn a_handler_that_panics_is_an_error() {
     let beside = Beside::start();
     let client = beside.client();

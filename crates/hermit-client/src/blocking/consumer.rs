@@ -7,6 +7,7 @@ use hermit_proto::session::AssignmentStrategy;
 use hermit_proto::{Offset, PartitionId};
 use tokio::task::spawn_blocking;
 
+use super::runtime::waiting;
 use super::{Runtime, settings};
 use crate::admin::Committed;
 use crate::consumer::{
@@ -129,12 +130,12 @@ impl Consumer {
         let handle = move |record| {
             let handler = handler.clone();
             async move {
-                let handled = spawn_blocking(move || handler(record).map_err(Into::into)).await;
+                let handled = spawn_blocking(move || waiting(|| handler(record)).map_err(Into::into)).await;
                 handled.unwrap_or_else(|panicked| Err(HandlerError::from(panicked)))
             }
         };
         self.runtime.run(async {
-            let stopped = spawn_blocking(shutdown);
+            let stopped = spawn_blocking(|| waiting(shutdown));
             // One that panics stops too.
             self.inner.process_parallel(config, handle, async { drop(stopped.await) }).await
         })

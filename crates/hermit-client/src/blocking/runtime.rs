@@ -1,10 +1,30 @@
 //! The thread on which the async half lives.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tokio::runtime;
 
 use crate::error::{Error, Result};
+
+thread_local! {
+    /// Whether this thread may be held up although a runtime owns it.
+    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs an application's function on a thread that a runtime keeps for what waits: there calls of the facade may wait too.
+pub(super) fn waiting<T>(function: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            MAY_WAIT.set(false);
+        }
+    }
+    MAY_WAIT.set(true);
+    // Also where it panics: the thread is used again.
+    let _reset = Reset;
+    function()
+}
 
 /// A runtime with one thread of its own. Ends with the last handle, without waiting for what still runs.
 #[derive(Debug)]
@@ -22,7 +42,7 @@ impl Runtime {
 
     /// Waits for `future` in the caller's thread.
     pub(super) fn run<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        if runtime::Handle::try_current().is_ok() {
+        if !MAY_WAIT.get() && runtime::Handle::try_current().is_ok() {
             return Err(Error::WithinRuntime);
         }
         match &self.inner {
