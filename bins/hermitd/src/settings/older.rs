@@ -291,6 +291,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_address_or_directory_is_found_before_the_start() {
+        let settled = |text: &str| parse("f", text).unwrap().given.settle().map(drop);
+        for host in ["a b", "0.0.0.0:9000", "[::1", "ho\\u0000st", "tcp://x"] {
+            let error = settled(&format!(r#"{{"server": {{"host": "{host}", "port": 1}}}}"#)).unwrap_err().to_string();
+            assert!(error.starts_with("`listen` is `"), "{error}");
+        }
+        for host in ["", "::", "[::1]", "10.0.0.1", "fe80::1%3", "broker-1.example_net"] {
+            settled(&format!(r#"{{"server": {{"host": "{host}"}}}}"#)).unwrap();
+        }
+        for dir in ["", "a\\u0000b"] {
+            let error = settled(&format!(r#"{{"storage": {{"data_dir": "{dir}"}}}}"#)).unwrap_err().to_string();
+            assert!(error.starts_with("`data_dir` is "), "{error}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_refused_with_their_line_and_what_was_meant() {
         for (text, expected) in [
             (

@@ -1,7 +1,7 @@
 //! The one table of settings: what each is called, what it means, and what it is when nobody says.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -186,6 +186,7 @@ impl Given {
             limits.disk_high_bytes = low.saturating_mul(2);
         }
         set(&mut limits.disk_high_bytes, self.disk_high_bytes);
+        check_dir(&broker.data_dir)?;
         check_frame_fits(&broker.limits)?;
         broker.check()?;
         let listen = self.listen.unwrap_or_else(|| "127.0.0.1:9092".into());
@@ -334,9 +335,22 @@ fn set<T>(place: &mut T, given: Option<T>) {
 }
 
 fn check_address(listen: &str) -> anyhow::Result<()> {
-    let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
-    match port {
-        Some(Ok(_)) => Ok(()),
+    match listen.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
         _ => bail!("`listen` is `{listen}`: give an address and a port, such as 127.0.0.1:9092"),
     }
+}
+
+fn is_host(host: &str) -> bool {
+    let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let address = inner.unwrap_or(host).split('%').next().unwrap_or_default();
+    let is_name = || !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    address.parse::<std::net::Ipv6Addr>().is_ok() || (inner.is_none() && is_name())
+}
+
+fn check_dir(dir: &Path) -> anyhow::Result<()> {
+    if dir.as_os_str().is_empty() || dir.as_os_str().as_encoded_bytes().contains(&0) {
+        bail!("`data_dir` is {dir:?}: name a directory, such as ./hermit-data");
+    }
+    Ok(())
 }
