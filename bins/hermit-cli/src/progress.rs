@@ -18,8 +18,20 @@ pub(crate) fn of_reading(files: &[PathBuf]) -> ProgressBar {
         Some(_) => "{bar:40} {bytes}/{total_bytes}, {msg} records, {bytes_per_sec}, {eta} to go",
         None => "{spinner} {bytes}, {msg} records, {bytes_per_sec}",
     };
-    // Nothing is drawn before all is set: neither another style, nor one without its number.
-    let mut bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message("0");
+    shown(total, "0", template)
+}
+
+/// A bar for so many bytes as are told of later.
+pub(crate) fn of_bytes() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    shown(Some(0), "", "{bar:40} {bytes}/{total_bytes}, {msg}, {eta} to go")
+}
+
+/// Nothing is drawn before all is set: neither another style, nor one without its message.
+fn shown(total: Option<u64>, message: &'static str, template: &str) -> ProgressBar {
+    let mut bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message(message);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar = bar.with_style(style);
     }

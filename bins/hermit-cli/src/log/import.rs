@@ -1,14 +1,14 @@
 //! `hermit-cli log import …`
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use hermit_broker::BrokerConfig;
 use hermit_broker::import::{self, PartitionPlan, Plan, Progress, TopicPlan};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::args::{LogImportArgs, Output};
+use crate::progress;
 use crate::quantity::approximate_bytes;
 use crate::text::{counted, headings, table};
 
@@ -39,26 +39,15 @@ pub(super) fn run(args: &LogImportArgs, output: Output) -> Result<()> {
 }
 
 fn carry_out(args: &LogImportArgs, config: &BrokerConfig) -> Result<Plan> {
-    let bar = progress();
-    let done = import::run(&args.old_dir, config, |progress| {
-        let Progress { topic, partition, done_bytes, total_bytes } = progress;
+    let bar = progress::of_bytes();
+    let done = import::run(&args.old_dir, config, |so_far| {
+        let Progress { topic, partition, done_bytes, total_bytes } = so_far;
         bar.set_length(*total_bytes);
         bar.set_position(*done_bytes);
         bar.set_message(format!("{topic} {partition}"));
     });
     bar.finish_and_clear();
     Ok(done?)
-}
-
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}, {msg}, {eta} to go") {
-        Ok(style) => bar.with_style(style),
-        Err(_template) => bar,
-    }
 }
 
 fn tell(plan: &Plan, dry_run: bool, out: &mut impl Write) -> io::Result<()> {
