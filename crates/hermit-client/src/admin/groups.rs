@@ -8,7 +8,7 @@ use hermit_proto::session::{
 };
 use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, Offset, PartitionId, TopicName};
 
-use super::Admin;
+use super::{Admin, cannot_describe};
 use crate::conn::Retry;
 use crate::error::{Error, Result};
 
@@ -100,13 +100,7 @@ impl Admin {
             let request = MetadataRequest { topics: TopicSelection::Names(names.to_vec()), create_missing: false };
             let answer = self.link.call(&request, Retry::Always).await?;
             match answer.missing.first() {
-                Some(missing) if missing.status == Status::UnknownTopic => {
-                    return Err(Error::UnknownTopic { topic: missing.name.as_str().into() });
-                }
-                Some(missing) => {
-                    let message = format!("topic `{}` cannot be described", missing.name);
-                    return Err(Error::refused(Operation::Metadata, WireError::new(missing.status, message)));
-                }
+                Some(missing) => return Err(cannot_describe(&missing.name, missing.status)),
                 None => found.extend(answer.topics.into_iter().map(|topic| (topic.name.clone(), topic))),
             }
         }

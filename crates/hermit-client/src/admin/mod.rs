@@ -62,11 +62,7 @@ impl Admin {
         let mut answer = self.link.call(&request, Retry::Always).await?;
         match (answer.topics.pop(), answer.missing.pop()) {
             (Some(found), None) if found.name == topic => Ok(found),
-            (None, Some(missing)) if missing.status == Status::UnknownTopic => Err(Error::UnknownTopic { topic: topic.into() }),
-            (None, Some(missing)) => Err(Error::refused(
-                Operation::Metadata,
-                WireError::new(missing.status, format!("topic `{topic}` cannot be described")),
-            )),
+            (None, Some(missing)) => Err(cannot_describe(topic, missing.status)),
             _ => Err(self.nonsense(Operation::Metadata, "it is not about the topic asked for").await),
         }
     }
@@ -150,6 +146,14 @@ impl Admin {
             }
             _ => Err(self.nonsense(Operation::FetchCommitted, "it is not about the partition asked for").await),
         }
+    }
+}
+
+/// Why the broker has not described a topic.
+fn cannot_describe(topic: &str, status: Status) -> Error {
+    match status {
+        Status::UnknownTopic => Error::UnknownTopic { topic: topic.into() },
+        _ => Error::refused(Operation::Metadata, WireError::new(status, format!("topic `{topic}` cannot be described"))),
     }
 }
 
