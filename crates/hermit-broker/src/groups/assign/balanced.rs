@@ -146,6 +146,10 @@ impl<'a> Board<'a> {
             let mut next = Vec::new();
             for member in front {
                 for topic in self.topics_held(member) {
+                    // Nobody is left to be found: a thousand members times a hundred topics are not looked through for each move.
+                    if reached.len() == self.shares.len() {
+                        break;
+                    }
                     if !seen.insert(topic) {
                         continue;
                     }
