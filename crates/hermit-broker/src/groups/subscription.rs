@@ -31,9 +31,12 @@ pub(crate) struct Patterns {
     compiled: RegexSet,
 }
 
-/// The patterns that members ask for, and what each list of them takes.
+/// Lists of patterns as they were told, with the bytes that each takes.
+type ByTexts = HashMap<Vec<String>, (u64, Weak<Patterns>)>;
+
+/// The patterns that members ask for.
 #[derive(Debug, Default)]
-pub(super) struct AllPatterns(Mutex<HashMap<Vec<String>, (u64, Weak<Patterns>)>>);
+pub(super) struct AllPatterns(Mutex<ByTexts>);
 
 impl Subscription {
     pub(super) fn new(names: &[String], patterns: &[String], limits: &Limits, all: &AllPatterns) -> Result<Self, BrokerError> {
@@ -62,7 +65,7 @@ impl Patterns {
 
 impl AllPatterns {
     fn compile(&self, texts: &[String], limits: &Limits) -> Result<Arc<Patterns>, BrokerError> {
-        let known = |all: &HashMap<Vec<String>, (u64, Weak<Patterns>)>| all.get(texts).and_then(|(_, patterns)| patterns.upgrade());
+        let known = |all: &ByTexts| all.get(texts).and_then(|(_, patterns)| patterns.upgrade());
         if let Some(patterns) = known(&self.0.lock()) {
             return Ok(patterns);
         }
