@@ -81,7 +81,7 @@ impl World {
     }
 
     fn import(&self, old_dir: &str, start: u64) -> Result<Plan, ImportError> {
-        import::run_in(Path::new(old_dir), &self.config(start), &self.env(), |_| ())
+        import::run_with(Path::new(old_dir), &self.config(start), &self.env(), |_| ())
     }
 
     /// As hermitd starts.

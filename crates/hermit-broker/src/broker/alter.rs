@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hermit_proto::session::TopicConfig;
 use hermit_proto::{Offset, PartitionId, TopicId, TopicName};
 
+use super::topics::refuse_internal;
 use super::{Broker, Phase, topics};
 use crate::directories;
 use crate::error::{BrokerError, Counted};
@@ -161,8 +162,4 @@ impl Broker {
         tracing::info!(%topic, partition = %partition.id(), %log_start, segments = removed.segments, bytes = removed.bytes, "trimmed a partition");
         Ok(log_start)
     }
-}
-
-fn refuse_internal(name: &TopicName) -> Result<(), BrokerError> {
-    if name.is_internal() { Err(BrokerError::InternalTopic { topic: name.to_string() }) } else { Ok(()) }
 }

@@ -260,9 +260,7 @@ impl Broker {
     /// As [`Broker::partition`], and [`BrokerError::InternalTopic`].
     pub fn writable(&self, topic: TopicId, partition: PartitionId) -> Result<Arc<Partition>, BrokerError> {
         let topic = self.topic_by_id(topic)?;
-        if topic.meta.name.is_internal() {
-            return Err(BrokerError::InternalTopic { topic: topic.meta.name.to_string() });
-        }
+        topics::refuse_internal(&topic.meta.name)?;
         topic.partition(partition).cloned()
     }
 

@@ -32,9 +32,7 @@ impl Broker {
     /// [`BrokerError::UnknownTopic`] where the settings do not allow it, [`BrokerError::ShuttingDown`] where it would have to be created while the broker
     /// stops, and those of [`Broker::create_topic`].
     pub fn topic_for_producer(&self, name: &TopicName, partitions: u32) -> Result<Arc<Topic>, BrokerError> {
-        if name.is_internal() {
-            return Err(BrokerError::InternalTopic { topic: name.to_string() });
-        }
+        refuse_internal(name)?;
         match self.topic(name) {
             Err(BrokerError::UnknownTopic { .. }) if self.config().create_topics => {}
             found => return found,
@@ -117,9 +115,7 @@ impl Broker {
     /// [`BrokerError::UnknownTopic`], [`BrokerError::InternalTopic`]; the intent cannot be recorded. Data that cannot be removed now are removed
     /// at the next start, which is no error.
     pub fn delete_topic(&self, name: &TopicName) -> Result<(), BrokerError> {
-        if name.is_internal() {
-            return Err(BrokerError::InternalTopic { topic: name.to_string() });
-        }
+        refuse_internal(name)?;
         let mut manifest = self.manifest()?;
         let topic = self.topic(name)?;
         let id = topic.meta.id;
@@ -149,4 +145,9 @@ pub(super) fn close(partitions: &[Arc<Partition>]) {
             tracing::debug!(topic = %partition.topic(), partition = %partition.id(), error = %crate::error::line(&error), "the log of a deleted partition was not flushed");
         }
     }
+}
+
+/// Clients change nothing about the broker's own topics.
+pub(super) fn refuse_internal(name: &TopicName) -> Result<(), BrokerError> {
+    if name.is_internal() { Err(BrokerError::InternalTopic { topic: name.to_string() }) } else { Ok(()) }
 }

@@ -143,7 +143,7 @@ pub fn run(old_dir: &Path, config: &BrokerConfig, mut tell: impl FnMut(&Progress
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_in(
+pub fn run_with(
     old_dir: &Path,
     config: &BrokerConfig,
     env: &LogEnv,
