@@ -10,7 +10,8 @@ use bytes::BytesMut;
 use hermit_broker::offline::{Check, OfflineDir, RepairOptions, Selection};
 use hermit_broker::{Broker, BrokerError};
 use hermit_proto::{Offset, PartitionId, ProducedFrame};
-use support::config;
+use support::v2::Session;
+use support::{Server, config};
 
 /// All files but the lock, with their bytes.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -137,4 +138,31 @@ fn damage_is_found_in_its_partition_alone_and_a_repair_makes_it_sound() {
     let bounds = broker.topic(&"orders".parse().unwrap()).unwrap().partitions()[1].bounds().unwrap();
     assert_eq!((bounds.log_start, bounds.high_watermark), (Offset(0), Offset(20)));
     broker.close().unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_is_told_that_no_record_is_left_up_to_the_end() {
+    let dir = made();
+    produce(dir.path(), "bills", 0);
+    let offline = OfflineDir::open(dir.path()).unwrap();
+    let bills = Selection { topic: Some("bills".parse().unwrap()), partition: None };
+    let partition = offline.partitions(&bills).unwrap().remove(0);
+    let wal = partition.dir.join("00000000000000000000.wal");
+    let mut bytes = std::fs::read(&wal).unwrap();
+    // A byte of each message.
+    for number in 0..20u8 {
+        let at = bytes.windows(500).position(|window| window == [number; 500]).unwrap();
+        bytes[at + 100] ^= 1;
+    }
+    std::fs::write(&wal, bytes).unwrap();
+    offline.repair(&partition, &RepairOptions { drop_damage: true, dry_run: false, ..RepairOptions::default() }).unwrap();
+    drop(offline);
+
+    let server = Server::start(dir.path()).await;
+    let topic = server.broker.topic(&"bills".parse().unwrap()).unwrap().meta.id;
+    let mut session = Session::open(&server).await;
+    let (subscription, _) = session.subscribe(topic, 0, 1 << 20).await.unwrap();
+    let (head, unit) = session.delivery(subscription).await;
+    assert_eq!((head.next_offset, head.high_watermark, unit.payload().len()), (Offset(20), Offset(20), 0));
+    server.stop().await;
 }

@@ -308,6 +308,34 @@ async fn a_member_that_may_be_taken_for_dead_hands_out_nothing() {
 }
 
 #[tokio::test]
+async fn a_member_that_may_be_taken_for_dead_does_not_say_that_it_gave_its_partitions_up() {
+    let fake = GroupFake::start(1).await;
+    fake.change(|world| world.session_timeout_ms = 60);
+    let mut consumer = member(&fake, |builder| builder).await;
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    consumer.set_rebalance_listener(Hears(heard.clone()));
+    take(&mut consumer, 1).await;
+    // The process stands still for longer than the session timeout, and is closed before it hears of anything.
+    std::thread::sleep(Duration::from_millis(100));
+    within(consumer.close()).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), ["lost 0"]);
+}
+
+/// Notes what a listener is told of the partitions that go.
+struct Hears(Arc<Mutex<Vec<String>>>);
+
+impl RebalanceListener for Hears {
+    fn on_revoked(&mut self, revoked: &mut Revoked) {
+        let names = revoked.positions().iter().map(|position| format!("revoked {}", position.partition));
+        self.0.lock().unwrap().extend(names);
+    }
+
+    fn on_lost(&mut self, lost: &[TopicPartition]) {
+        self.0.lock().unwrap().extend(lost.iter().map(|lost| format!("lost {}", lost.partition)));
+    }
+}
+
+#[tokio::test]
 async fn a_refused_join_reaches_the_application() {
     let fake = GroupFake::start(1).await;
     fake.change(|world| world.refuse_joins = Some(Status::InvalidPattern));

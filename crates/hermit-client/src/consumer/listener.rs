@@ -46,8 +46,8 @@ pub trait RebalanceListener: Send {
         let _nothing = revoked;
     }
 
-    /// Partitions are gone already: the member was fenced, and others may be reading them again from the committed positions on. What was
-    /// not committed cannot be any more.
+    /// Partitions are gone already, or may be: the member was fenced, or was silent for longer than its session, and others may be reading them again
+    /// from the committed positions on. What was not committed perhaps cannot be any more.
     fn on_lost(&mut self, lost: &[TopicPartition]) {
         let _nothing = lost;
     }

@@ -256,7 +256,13 @@ impl Consumer {
 
     /// Tells the listener, and has committed what it wants to be.
     pub(super) fn revoke(&mut self, positions: Vec<Position>) -> Option<super::group::CommitWait> {
+        let may_be_fenced = self.group.as_ref().is_some_and(|shared| !shared.with(|state| state.is_alive(Instant::now())));
         let listener = self.listener.as_mut()?;
+        if may_be_fenced {
+            let lost: Vec<TopicPartition> = positions.iter().map(TopicPartition::from).collect();
+            listener.get().on_lost(&lost);
+            return None;
+        }
         let mut revoked = Revoked { positions, commits: Vec::new() };
         listener.get().on_revoked(&mut revoked);
         if revoked.commits.is_empty() {

@@ -43,6 +43,8 @@ pub(super) struct Subscription {
     reader: Reader,
     token: u64,
     credit_bytes: u64,
+    /// The client knows that nothing below comes any more.
+    told: Offset,
     /// What others are reading, or have read.
     cold: Option<Arc<Slot>>,
 }
@@ -54,7 +56,7 @@ pub(super) enum Turn {
     Waits,
     /// Frames.
     Delivers(DeliveryHead, Range),
-    /// The log begins further on now.
+    /// Reading goes on further on: the log begins there now, or has no records before.
     Tells(DeliveryHead),
     /// It is over.
     Ends(DeliveryError),
@@ -62,7 +64,7 @@ pub(super) enum Turn {
 
 impl Subscription {
     pub(super) const fn new(partition: Arc<Partition>, token: u64, next: Offset, credit_bytes: u64) -> Self {
-        Self { reader: Reader::new(partition, next), token, credit_bytes, cold: None }
+        Self { reader: Reader::new(partition, next), token, credit_bytes, told: next, cold: None }
     }
 
     pub(super) const fn add_credit(&mut self, bytes: u64) {
@@ -88,6 +90,8 @@ impl Subscription {
                     return Turn::Delivers(self.head(), range);
                 }
                 Ok(Step::Cold(cold)) => self.warm(cold, warmer, signal),
+                // Whoever reads up to there has to know that nothing is left.
+                Ok(Step::AtEnd) if self.told < self.reader.next() => return Turn::Tells(self.head()),
                 Ok(Step::AtEnd) => {
                     let until = Offset(self.reader.next().0.saturating_add(1));
                     match self.reader.partition().progress().wait(until, signal, self.token) {
@@ -122,10 +126,11 @@ impl Subscription {
         Poll::Ready(Some(self.reader.take(warmed)))
     }
 
-    fn head(&self) -> DeliveryHead {
+    fn head(&mut self) -> DeliveryHead {
+        self.told = self.reader.next();
         let progress = self.reader.partition().progress();
         let (high_watermark, log_start) = (progress.high_watermark(), progress.log_start());
-        DeliveryHead { high_watermark, log_start, next_offset: self.reader.next() }
+        DeliveryHead { high_watermark, log_start, next_offset: self.told }
     }
 
     /// Waits no longer.

@@ -140,6 +140,11 @@ impl State {
         HandOut::Yes
     }
 
+    /// Whether the broker has heard of the member so lately that nobody else can have its partitions.
+    pub(in crate::consumer) fn is_alive(&self, now: Instant) -> bool {
+        self.membership.as_ref().and_then(|membership| membership.alive_until).is_some_and(|until| now <= until)
+    }
+
     /// Since when a partition is the member's; 0 where that is not known, or no group's.
     pub(in crate::consumer) fn generation(&self, key: Key) -> Generation {
         self.entries.get(&key).and_then(|entry| entry.lease.commits_under()).unwrap_or(Generation(0))
