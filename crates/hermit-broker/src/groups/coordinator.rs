@@ -34,13 +34,21 @@ pub(crate) struct Peer<'a> {
     pub(crate) address: &'a str,
 }
 
+/// Which heartbeat waits: whose, the newest assignment that it knows of, and its number among the member's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heartbeat {
+    pub(crate) member: MemberId,
+    version: u64,
+    beat: u64,
+}
+
 /// How a heartbeat is answered.
 #[derive(Debug)]
 pub(crate) enum Beat {
     /// At once.
     Answer(GroupHeartbeatResponse),
     /// When the waiter is woken, or after `wait`. At `look_again` the group's time has come, for whatever reason.
-    Wait { beat: u64, wait: Duration, look_again: Duration },
+    Wait { heartbeat: Heartbeat, wait: Duration, look_again: Duration },
 }
 
 /// The groups that have members.
@@ -214,20 +222,25 @@ impl Groups {
     }
 
     /// A member lives, and tells what it holds.
-    pub(crate) fn heartbeat(&self, request: &GroupHeartbeatRequest, waiter: &Waiter) -> Result<Beat, BrokerError> {
-        let (name, id) = (GroupName::new(&request.group)?, request.member);
+    pub(crate) fn heartbeat(
+        &self,
+        name: &GroupName,
+        request: &GroupHeartbeatRequest,
+        waiter: &Waiter,
+    ) -> Result<Beat, BrokerError> {
+        let id = request.member;
         let owned: BTreeSet<TopicPartition> = request.owned.iter().copied().collect();
-        self.with_member(&name, id, |state, now| {
+        self.with_member(name, id, |state, now| {
             let beaten = state.group.heartbeat(now, id, request.version, &owned);
-            beaten.map_err(|refusal| refused(&name, id, refusal))?;
-            let Some(seat) = state.seats.get_mut(&id) else { return Err(refused(&name, id, Refusal::UnknownMember)) };
+            beaten.map_err(|refusal| refused(name, id, refusal))?;
+            let Some(seat) = state.seats.get_mut(&id) else { return Err(refused(name, id, Refusal::UnknownMember)) };
             seat.beat += 1;
-            let beat = seat.beat;
+            let heartbeat = Heartbeat { member: id, version: request.version, beat: seat.beat };
             // The older heartbeat's wait is over.
             seat.wake();
             let longest = state.group.members().get(&id).map_or(0, |member| member.timeouts().session / 3);
             let wait = Duration::from_millis(request.wait_ms.into()).min(Duration::from_nanos(longest));
-            wait_or_answer(state, &name, now, id, request.version, beat, wait, waiter)
+            wait_or_answer(state, name, now, heartbeat, wait, waiter)
         })
     }
 
@@ -235,13 +248,11 @@ impl Groups {
     pub(crate) fn look_again(
         &self,
         name: &GroupName,
-        id: MemberId,
-        version: u64,
-        beat: u64,
+        heartbeat: Heartbeat,
         wait: Duration,
         waiter: &Waiter,
     ) -> Result<Beat, BrokerError> {
-        self.with_member(name, id, |state, now| wait_or_answer(state, name, now, id, version, beat, wait, waiter))
+        self.with_member(name, heartbeat.member, |state, now| wait_or_answer(state, name, now, heartbeat, wait, waiter))
     }
 
     /// Nobody waits for the member's assignment any more.
@@ -379,17 +390,15 @@ impl Asked {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "a heartbeat's particulars, told once")]
 fn wait_or_answer(
     state: &mut State,
     name: &GroupName,
     now: u64,
-    id: MemberId,
-    version: u64,
-    beat: u64,
+    heartbeat: Heartbeat,
     wait: Duration,
     waiter: &Waiter,
 ) -> Result<Beat, BrokerError> {
+    let Heartbeat { member: id, version, beat } = heartbeat;
     let is_newer = state.group.members().get(&id).is_some_and(|member| member.version() > version);
     let next_deadline = state.group.next_deadline();
     let Some(seat) = state.seats.get_mut(&id) else { return Err(refused(name, id, Refusal::UnknownMember)) };
@@ -400,7 +409,7 @@ fn wait_or_answer(
         return Ok(Beat::Answer(GroupHeartbeatResponse { assignment: state.tell(name, now, id)? }));
     }
     seat.waiter = Some(waiter.clone());
-    Ok(Beat::Wait { beat, wait, look_again: Duration::from_nanos(next_deadline.saturating_sub(now)) })
+    Ok(Beat::Wait { heartbeat, wait, look_again: Duration::from_nanos(next_deadline.saturating_sub(now)) })
 }
 
 fn refused(name: &GroupName, member: MemberId, refusal: Refusal) -> BrokerError {

@@ -21,5 +21,5 @@ mod subscription;
 
 pub(crate) use assign::TopicPartition;
 pub(crate) use cell::Waiter;
-pub(crate) use coordinator::{Beat, Groups, Peer};
+pub(crate) use coordinator::{Beat, Groups, Heartbeat, Peer};
 pub(crate) use inspect::describe;

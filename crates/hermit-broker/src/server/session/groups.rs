@@ -6,14 +6,14 @@ use hermit_proto::session::{
     DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
     LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message, WireError,
 };
-use hermit_proto::{CorrelationId, GroupName, MemberId, Unit};
+use hermit_proto::{CorrelationId, GroupName, Unit};
 use tokio::time::Instant;
 
 use super::state::Session;
 use super::topics::{Answer, answer, write};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
-use crate::groups::{Beat, Peer, Waiter};
+use crate::groups::{Beat, Heartbeat, Peer, Waiter};
 
 /// A group whose time has come is looked at again after this at the earliest: an embedder's clock may stand still.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
@@ -23,9 +23,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 pub(super) struct Parked {
     correlation: CorrelationId,
     group: GroupName,
-    member: MemberId,
-    version: u64,
-    beat: u64,
+    heartbeat: Heartbeat,
     until: Instant,
     look_at: Instant,
 }
@@ -64,16 +62,13 @@ impl Session {
             Ok(request) => request,
             Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
         };
-        let waiter = self.waiter();
-        let beat = self.broker.groups().heartbeat(&request, &waiter);
-        let Ok(group) = GroupName::new(&request.group) else {
-            // The group would have refused it.
-            return self.beaten(correlation, beat);
+        let group = match GroupName::new(&request.group) {
+            Ok(group) => group,
+            Err(error) => return self.refuse(correlation, &error.into()),
         };
-        let now = Instant::now();
-        let parked =
-            Parked { correlation, group, member: request.member, version: request.version, beat: 0, until: now, look_at: now };
-        self.park(waiter.token, parked, beat);
+        let waiter = self.waiter();
+        let beat = self.broker.groups().heartbeat(&group, &request, &waiter);
+        self.park(waiter.token, correlation, group, beat);
     }
 
     fn waiter(&mut self) -> Waiter {
@@ -81,22 +76,15 @@ impl Session {
     }
 
     /// Answers a heartbeat, or has it wait.
-    fn park(&mut self, token: u64, parked: Parked, beat: Result<Beat, BrokerError>) {
+    fn park(&mut self, token: u64, correlation: CorrelationId, group: GroupName, beat: Result<Beat, BrokerError>) {
         match beat {
-            Ok(Beat::Wait { beat, wait, look_again }) => {
+            Ok(Beat::Answer(response)) => self.respond(correlation, &response),
+            Ok(Beat::Wait { heartbeat, wait, look_again }) => {
                 let now = Instant::now();
                 let until = now + wait;
                 let look_at = until.min(now.checked_add(look_again.max(SHORTEST_LOOK)).unwrap_or(until));
-                self.parked.insert(token, Parked { beat, until, look_at, ..parked });
+                self.parked.insert(token, Parked { correlation, group, heartbeat, until, look_at });
             }
-            beat => self.beaten(parked.correlation, beat),
-        }
-    }
-
-    fn beaten(&mut self, correlation: CorrelationId, beat: Result<Beat, BrokerError>) {
-        match beat {
-            Ok(Beat::Answer(response)) => self.respond(correlation, &response),
-            Ok(Beat::Wait { .. }) => {}
             Err(error) => self.refuse(correlation, &error),
         }
     }
@@ -111,9 +99,9 @@ impl Session {
 
     fn look_again(&mut self, token: u64, parked: Parked, wait: Duration) {
         let waiter = Waiter { token, signal: std::sync::Arc::clone(&self.signal) };
-        let Parked { member, version, beat, .. } = parked;
-        let beat = self.broker.groups().look_again(&parked.group, member, version, beat, wait, &waiter);
-        self.park(token, parked, beat);
+        let Parked { correlation, group, heartbeat, .. } = parked;
+        let beat = self.broker.groups().look_again(&group, heartbeat, wait, &waiter);
+        self.park(token, correlation, group, beat);
     }
 
     /// When the next of the heartbeats that wait has to be looked at.
@@ -143,7 +131,7 @@ impl Session {
     pub(super) fn forget_parked(&self) {
         for (token, parked) in &self.parked {
             let waiter = Waiter { token: *token, signal: std::sync::Arc::clone(&self.signal) };
-            self.broker.groups().forget(&parked.group, parked.member, &waiter);
+            self.broker.groups().forget(&parked.group, parked.heartbeat.member, &waiter);
         }
     }
 
