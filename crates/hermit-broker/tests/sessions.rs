@@ -318,6 +318,23 @@ async fn positions_are_stored_or_refused_one_by_one_and_survive() {
 }
 
 #[tokio::test]
+async fn a_position_is_not_stored_under_an_epoch_that_is_still_to_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    session.produce(topic, 0, &message(b"x")).await.unwrap();
+    let current = server.broker.partition(topic, PartitionId(0)).unwrap().log().unwrap().leader_epoch();
+    for leader_epoch in [LeaderEpoch(current.0 + 7), LeaderEpoch::UNKNOWN] {
+        let entry = CommitEntry { topic, partition: PartitionId(0), offset: Offset(1), leader_epoch, generation: Generation(0) };
+        session.call(&CommitRequest { group: "g".into(), entries: vec![entry], member: MemberId::NONE }).await.unwrap();
+        let request = FetchCommittedRequest { group: "g".into(), partitions: vec![(topic, PartitionId(0))] };
+        assert_eq!(session.call(&request).await.unwrap().positions[0].leader_epoch, current);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_retry_gets_the_same_offset_also_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;

@@ -153,10 +153,9 @@ impl Broker {
     /// A position as it is stored.
     fn entry(&self, group: &GroupName, position: &Position) -> Result<(PositionKey, Committed), BrokerError> {
         self.check_position(position)?;
-        let leader_epoch = match position.leader_epoch {
-            LeaderEpoch::UNKNOWN => self.partition(position.topic, position.partition)?.log()?.leader_epoch(),
-            known => known,
-        };
+        let current = self.partition(position.topic, position.partition)?.log()?.leader_epoch();
+        // One that is not known, or cannot be yet, would hide that the position's history was lost.
+        let leader_epoch = position.leader_epoch.min(current);
         let key = PositionKey { group: group.clone(), topic: position.topic, partition: position.partition };
         Ok((key, Committed { offset: position.offset, leader_epoch, committed_at: self.inner.env.clock.now() }))
     }
