@@ -172,7 +172,8 @@ impl Consumer {
         for slot in self.assignments.keys().copied().collect::<Vec<_>>() {
             self.unsubscribe(slot);
         }
-        let wanted = if self.subscribed { self.revoke(self.positions()) } else { None };
+        let held = self.assignments.values().map(|assignment| (assignment.key(), assignment.place())).collect();
+        let wanted = if self.subscribed { self.revoke(held) } else { None };
         let owed = shared.with(|state| state.commit_owed(Instant::now()));
         shared.close(self.link.deadline());
         let first = match wanted {

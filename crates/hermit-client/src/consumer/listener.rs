@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hermit_proto::{Offset, PartitionId};
+use hermit_proto::{Generation, Offset, PartitionId};
 
 use super::Position;
 
@@ -77,6 +77,8 @@ impl Assigned {
 #[derive(Debug)]
 pub struct Revoked {
     pub(super) positions: Vec<Position>,
+    /// One for each position.
+    pub(super) generations: Vec<Generation>,
     pub(super) commits: Vec<Position>,
 }
 
@@ -85,6 +87,11 @@ impl Revoked {
     #[must_use]
     pub fn positions(&self) -> &[Position] {
         &self.positions
+    }
+
+    /// The partitions, and since which generations they were this member's: see [`Record::generation`](crate::Record::generation).
+    pub fn generations(&self) -> impl Iterator<Item = (TopicPartition, Generation)> {
+        self.positions.iter().map(TopicPartition::from).zip(self.generations.iter().copied())
     }
 
     /// Has a position committed before its partition is given up.

@@ -250,20 +250,25 @@ impl Consumer {
         if told.is_empty() {
             return;
         }
-        self.revoke(told.into_iter().map(|leaving| leaving.position).collect());
+        self.revoke(told.into_iter().map(|leaving| (leaving.key, leaving.position)).collect());
         shared.tell(|state| state.told(&done));
     }
 
     /// Tells the listener, and has committed what it wants to be.
-    pub(super) fn revoke(&mut self, positions: Vec<Position>) -> Option<super::group::CommitWait> {
-        let may_be_fenced = self.group.as_ref().is_some_and(|shared| !shared.with(|state| state.is_alive(Instant::now())));
+    pub(super) fn revoke(&mut self, partitions: Vec<(Key, Position)>) -> Option<super::group::CommitWait> {
+        let (keys, positions): (Vec<Key>, Vec<Position>) = partitions.into_iter().unzip();
+        let shared = self.group.clone()?;
+        let (may_be_fenced, generations) = shared.with(|state| {
+            let generations = keys.iter().map(|key| state.generation(*key)).collect();
+            (!state.is_alive(Instant::now()), generations)
+        });
         let listener = self.listener.as_mut()?;
         if may_be_fenced {
             let lost: Vec<TopicPartition> = positions.iter().map(TopicPartition::from).collect();
             listener.get().on_lost(&lost);
             return None;
         }
-        let mut revoked = Revoked { positions, commits: Vec::new() };
+        let mut revoked = Revoked { positions, generations, commits: Vec::new() };
         listener.get().on_revoked(&mut revoked);
         if revoked.commits.is_empty() {
             return None;

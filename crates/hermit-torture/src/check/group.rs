@@ -20,6 +20,8 @@ pub enum Event {
     Released {
         /// The partition.
         partition: u32,
+        /// Since which generation the partition was the member's.
+        generation: u64,
     },
     /// The member was told that the partition is not its own any more, without being asked.
     Lost {
@@ -207,72 +209,55 @@ impl Keys {
     }
 }
 
-/// One process's time with a partition.
+/// One process's time with a partition under one generation.
 #[derive(Debug, Clone, Copy)]
 struct Tenure {
     process: usize,
-    /// When its first record began, and under which generation. Without one the tenure shows nothing.
-    first: (u64, u64),
-    /// When it was given up, of one's own will.
+    /// When its first record began.
+    began: u64,
+    /// When the partition was given up under this generation, of one's own will. Under another generation the process had it anew, after it
+    /// was fenced or the broker had forgotten it.
     released: Option<u64>,
 }
 
 /// A generation of a partition belongs to one process; and where a partition was given up, the next owner begins with its first record only
 /// after that.
 fn check_owners(journals: &[Journal], violations: &mut Violations) {
-    let mut owners: HashMap<(u32, u64), usize> = HashMap::new();
-    let mut tenures: HashMap<u32, Vec<Tenure>> = HashMap::new();
+    let mut tenures: HashMap<u32, BTreeMap<u64, Tenure>> = HashMap::new();
     for (process, journal) in journals.iter().enumerate() {
-        for (_, event) in &journal.0 {
-            if let Event::Began { partition, generation, offset, .. } = *event
-                && *owners.entry((partition, generation)).or_insert(process) != process
-            {
-                violations.add(Kind::TwoOwners, || format!("partition {partition} offset {offset}, generation {generation}"));
+        for (at, event) in &journal.0 {
+            match *event {
+                Event::Began { partition, generation, offset, .. } => {
+                    let fresh = Tenure { process, began: *at, released: None };
+                    let owner = tenures.entry(partition).or_default().entry(generation).or_insert(fresh).process;
+                    if owner != process {
+                        violations
+                            .add(Kind::TwoOwners, || format!("partition {partition} offset {offset}, generation {generation}"));
+                    }
+                }
+                Event::Released { partition, generation } => {
+                    let tenure = tenures.get_mut(&partition).and_then(|tenures| tenures.get_mut(&generation));
+                    if let Some(tenure) = tenure.filter(|tenure| tenure.process == process) {
+                        tenure.released = Some(*at);
+                    }
+                }
+                Event::Assigned { .. } | Event::Lost { .. } | Event::Ended { .. } | Event::Committed { .. } => {}
             }
         }
-        for (partition, tenure) in tenures_of(process, journal) {
-            tenures.entry(partition).or_default().push(tenure);
-        }
     }
-    for (partition, mut tenures) in tenures {
-        tenures.sort_by_key(|tenure| tenure.first.1);
-        for pair in tenures.windows(2) {
-            let [before, after] = pair else { continue };
-            let (began, generation) = after.first;
+    for (partition, tenures) in tenures {
+        for ((_, before), (generation, after)) in tenures.iter().zip(tenures.iter().skip(1)) {
             if let Some(released) = before.released
                 && before.process != after.process
-                && began < released
+                && after.began < released
             {
-                let early = released - began;
+                let early = released - after.began;
                 violations.add(Kind::TwoOwners, || {
                     format!("partition {partition}: generation {generation} began {early} ns before its predecessor was done")
                 });
             }
         }
     }
-}
-
-fn tenures_of(process: usize, journal: &Journal) -> Vec<(u32, Tenure)> {
-    let (mut done, mut open) = (Vec::new(), HashMap::<u32, Tenure>::new());
-    for (at, event) in &journal.0 {
-        match *event {
-            Event::Began { partition, generation, .. } => {
-                open.entry(partition).or_insert(Tenure { process, first: (*at, generation), released: None });
-            }
-            Event::Released { partition } => {
-                if let Some(mut tenure) = open.remove(&partition) {
-                    tenure.released = Some(*at);
-                    done.push((partition, tenure));
-                }
-            }
-            Event::Assigned { partition } | Event::Lost { partition } => {
-                done.extend(open.remove(&partition).map(|tenure| (partition, tenure)));
-            }
-            Event::Ended { .. } | Event::Committed { .. } => {}
-        }
-    }
-    done.extend(open);
-    done
 }
 
 #[cfg(test)]
@@ -310,7 +295,7 @@ mod tests {
         Event::Committed { partition: 0, offset, generation }
     }
 
-    const RELEASED: Event = Event::Released { partition: 0 };
+    const RELEASED: Event = Event::Released { partition: 0, generation: 1 };
     const LOST: Event = Event::Lost { partition: 0 };
 
     fn journal(first: u64, events: &[Event]) -> Journal {
@@ -365,6 +350,9 @@ mod tests {
     fn an_owner_that_begins_before_the_one_before_is_done_is_found() {
         let first = journal(0, &[ASSIGNED, began(0, 1), ended(0), RELEASED]);
         only(&[first, Journal(vec![(1, ASSIGNED), (2, began(1, 2))])], 2, Kind::TwoOwners);
+        // It was fenced, and had the partition anew: the first time was not given up.
+        let first = journal(0, &[ASSIGNED, began(0, 1), ended(0), Event::Released { partition: 0, generation: 3 }]);
+        good(&[first, Journal(vec![(1, ASSIGNED), (2, began(1, 2))])], 2);
         let twins = [journal(0, &[ASSIGNED, began(0, 1)]), journal(9, &[ASSIGNED, began(0, 1)])];
         only(&twins, 1, Kind::TwoOwners);
     }

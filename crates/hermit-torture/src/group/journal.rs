@@ -32,7 +32,7 @@ impl Writer {
         let at = now();
         let line = match event {
             Event::Assigned { partition } => format!("{at} assigned {partition}\n"),
-            Event::Released { partition } => format!("{at} released {partition}\n"),
+            Event::Released { partition, generation } => format!("{at} released {partition} {generation}\n"),
             Event::Lost { partition } => format!("{at} lost {partition}\n"),
             Event::Began { partition, offset, generation, fingerprint } => {
                 format!("{at} began {partition} {offset} {generation} {fingerprint}\n")
@@ -65,7 +65,7 @@ fn parse_line(line: &str) -> Result<Stamped> {
     let partition = u32::try_from(number(0)?).with_context(|| format!("no partition: {line:?}"))?;
     let event = match kind {
         "assigned" => Event::Assigned { partition },
-        "released" => Event::Released { partition },
+        "released" => Event::Released { partition, generation: number(1)? },
         "lost" => Event::Lost { partition },
         "began" => Event::Began { partition, offset: number(1)?, generation: number(2)?, fingerprint: number(3)? },
         "ended" => Event::Ended { partition, offset: number(1)? },
@@ -88,7 +88,7 @@ mod tests {
             Event::Began { partition: 1, offset: 2, generation: 3, fingerprint: u64::MAX },
             Event::Ended { partition: 1, offset: 2 },
             Event::Committed { partition: 1, offset: 3, generation: 3 },
-            Event::Released { partition: 1 },
+            Event::Released { partition: 1, generation: 3 },
             Event::Lost { partition: 0 },
         ];
         let writer = Writer::create(&path).unwrap();

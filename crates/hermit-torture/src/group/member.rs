@@ -91,7 +91,10 @@ impl RebalanceListener for Listener {
     }
 
     fn on_revoked(&mut self, revoked: &mut Revoked) {
-        revoked.positions().iter().for_each(|position| self.note(Event::Released { partition: position.partition.0 }));
+        let partitions = revoked.generations();
+        partitions.for_each(|(place, generation)| {
+            self.note(Event::Released { partition: place.partition.0, generation: generation.0 });
+        });
     }
 
     fn on_lost(&mut self, lost: &[TopicPartition]) {
