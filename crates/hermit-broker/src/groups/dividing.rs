@@ -1,7 +1,5 @@
 //! From who owns what towards who shall own it: dividing, asking to give up, granting.
 
-use std::collections::BTreeSet;
-
 use hermit_proto::{MemberId, PartitionId, TopicId};
 
 use super::assign::{self, Division, Input, Target, TopicPartition};
@@ -115,12 +113,12 @@ impl Group {
 
     /// Topics that nobody asks for, and of which nobody holds anything, are none of the group's.
     pub(super) fn forget_topics(&mut self) {
-        let asked: BTreeSet<_> = self.members.values().flat_map(|member| member.topics.iter().copied()).collect();
-        let owners = &self.owners;
+        let (owners, members) = (&self.owners, &self.members);
+        let is_asked_for = |topic: &TopicId| members.values().any(|member| member.topics.contains(topic));
         let is_held = |topic: TopicId| {
             let mut held = owners.range((topic, PartitionId(0))..=(topic, PartitionId(u32::MAX)));
             held.next().is_some()
         };
-        self.topics.retain(|topic, _| asked.contains(topic) || is_held(*topic));
+        self.topics.retain(|topic, _| is_asked_for(topic) || is_held(*topic));
     }
 }

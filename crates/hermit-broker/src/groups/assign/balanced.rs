@@ -4,6 +4,11 @@
 //! directly where that is possible and else along a chain of members. When no such chain is left the shares are as equal as the subscriptions allow (Harvey, Ladner,
 //! Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006). Among members with equal subscriptions a member
 //! loses only what lies above its share, so that no division moves less.
+//!
+//! A chain is searched for among the classes of members and the kinds of topics (see [`board`]). So a move costs the logarithm of the members where all
+//! ask for the same topics, and where they do not, a look at each class and each kind of topic that a class asks for, at most.
+
+mod board;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -11,55 +16,48 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use hermit_proto::{MemberId, PartitionId, TopicId};
 
 use super::{Input, Target};
+use board::{Board, Class, Kind, Piece};
 
 pub(super) fn divide(input: &Input<'_>) -> Target {
-    let mut board = Board::new(input);
-    let free = board.keep();
-    board.fill(free);
-    board.level();
-    board.target()
+    divide_counting(input).0
 }
 
-/// A partition on the board: whose it is now, and where it was on its way to.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    partition: PartitionId,
-    holder: Option<MemberId>,
-    destination: Option<MemberId>,
-}
-
-#[derive(Debug, Default)]
-struct Share {
-    pieces: BTreeMap<TopicId, Vec<Piece>>,
-    count: usize,
+/// Divides, and tells how many classes and kinds were looked at, and pieces handled, on the way.
+pub(super) fn divide_counting(input: &Input<'_>) -> (Target, usize) {
+    let mut division = Division { board: Board::new(input), visits: 0 };
+    let free = division.keep(input);
+    division.fill(free);
+    division.level();
+    (division.board.target(), division.visits)
 }
 
 #[derive(Debug)]
-struct Board<'a> {
-    input: &'a Input<'a>,
-    subscribers: BTreeMap<TopicId, Vec<MemberId>>,
-    shares: BTreeMap<MemberId, Share>,
+struct Division {
+    board: Board,
+    visits: usize,
 }
 
-/// A step of a partition: from whom, of which topic, to whom.
-type Step = (MemberId, TopicId, MemberId);
+/// A step of a partition: from whom, of which kind, to whom.
+type Step = (MemberId, Kind, MemberId);
 
-impl<'a> Board<'a> {
-    fn new(input: &'a Input<'a>) -> Self {
-        let subscribers = input.topics.keys().map(|topic| (*topic, input.subscribers(*topic))).collect();
-        let shares = input.members.keys().map(|member| (*member, Share::default())).collect();
-        Self { input, subscribers, shares }
-    }
+/// Classes and kinds that were come by, in a search or in those of one round that found nothing.
+#[derive(Debug, Default)]
+struct Seen {
+    classes: BTreeSet<Class>,
+    kinds: BTreeSet<Kind>,
+}
 
+impl Division {
     /// Leaves everything where it is; gives back what nobody has.
-    fn keep(&mut self) -> BTreeMap<TopicId, Vec<Piece>> {
+    fn keep(&mut self, input: &Input<'_>) -> BTreeMap<TopicId, Vec<Piece>> {
         let mut free = BTreeMap::<_, Vec<_>>::new();
-        for (topic, partitions) in &self.input.topics {
+        for (topic, partitions) in &input.topics {
             for partition in (0..*partitions).map(PartitionId) {
-                let (holder, destination) = (self.input.holder(&(*topic, partition)), self.input.destination(&(*topic, partition)));
-                let piece = Piece { partition, holder, destination };
+                self.visits += 1;
+                let (holder, destination) = (input.holder(&(*topic, partition)), input.destination(&(*topic, partition)));
+                let piece = Piece { holder, destination, partition };
                 match holder {
-                    Some(holder) => self.put(holder, *topic, piece),
+                    Some(holder) => self.board.put(holder, *topic, piece),
                     None => free.entry(*topic).or_default().push(piece),
                 }
             }
@@ -67,59 +65,58 @@ impl<'a> Board<'a> {
         free
     }
 
-    fn put(&mut self, member: MemberId, topic: TopicId, piece: Piece) {
-        if let Some(share) = self.shares.get_mut(&member) {
-            share.pieces.entry(topic).or_default().push(piece);
-            share.count += 1;
-        }
-    }
-
-    fn count(&self, member: MemberId) -> usize {
-        self.shares.get(&member).map_or(0, |share| share.count)
-    }
-
     /// Gives what is free to whoever has least, topics with the fewest subscribers first.
     fn fill(&mut self, free: BTreeMap<TopicId, Vec<Piece>>) {
-        let mut free: Vec<_> = free.into_iter().collect();
-        free.sort_by_key(|(topic, _)| self.subscribers.get(topic).map_or(0, Vec::len));
-        for (topic, pieces) in free {
-            let subscribers = self.subscribers.get(&topic).cloned().unwrap_or_default();
-            let mut by_count: BinaryHeap<_> = subscribers.into_iter().map(|member| Reverse((self.count(member), member))).collect();
+        let free = free.into_iter().filter_map(|(topic, pieces)| Some((self.board.kind(topic)?, topic, pieces)));
+        let mut free: Vec<_> = free.collect();
+        free.sort_by_key(|(kind, ..)| self.board.subscribers(*kind));
+        for (kind, topic, pieces) in free {
+            let classes: Vec<_> = self.board.classes(kind).collect();
+            let lightest = |board: &Board, class| Some(Reverse((board.lightest(class)?, class)));
+            let mut by_count: BinaryHeap<_> = classes.into_iter().filter_map(|class| lightest(&self.board, class)).collect();
             for piece in pieces {
-                let Some(least) = self.pop_least(&mut by_count) else { break };
-                let count = self.count(least);
-                let destination = piece.destination.filter(|destination| self.count(*destination) == count);
-                let member = destination.unwrap_or(least);
-                self.put(member, topic, piece);
-                by_count.push(Reverse((self.count(least), least)));
+                let Some(((count, least), class)) = self.pop_least(&mut by_count) else { break };
+                let destination = piece.destination.filter(|destination| self.board.count(*destination) == count);
+                self.board.put(destination.unwrap_or(least), topic, piece);
+                by_count.extend(lightest(&self.board, class));
             }
         }
     }
 
-    /// Takes out who has least. Entries whose member has got more since are put back as they are now.
-    fn pop_least(&self, by_count: &mut BinaryHeap<Reverse<(usize, MemberId)>>) -> Option<MemberId> {
+    /// Takes out the class of who has least. Entries of which that one has got more since are put back as they are now.
+    fn pop_least(&mut self, by_count: &mut BinaryHeap<Reverse<((usize, MemberId), Class)>>) -> Option<((usize, MemberId), Class)> {
         loop {
-            let Reverse((count, member)) = by_count.pop()?;
-            let now = self.count(member);
-            if now == count {
-                return Some(member);
+            self.visits += 1;
+            let Reverse((least, class)) = by_count.pop()?;
+            let now = self.board.lightest(class)?;
+            if now == least {
+                return Some((least, class));
             }
-            by_count.push(Reverse((now, member)));
+            by_count.push(Reverse((now, class)));
         }
     }
 
+    /// Moves until a round over all members, those with most first, finds nothing to move.
     fn level(&mut self) {
         loop {
             let mut moved = false;
-            let mut settled = BTreeSet::new();
-            while let Some(heaviest) = self.heaviest(&settled) {
-                match self.way_down(heaviest) {
-                    Ok(way) => {
-                        way.iter().for_each(|step| self.shift(*step));
-                        moved = true;
-                    }
-                    // Whoever was reached has no way down either: it reaches nobody else, and has no more than the heaviest.
-                    Err(reached) => settled.extend(reached),
+            let mut settled = Seen::default();
+            let mut heaviest: BinaryHeap<_> =
+                self.board.members().map(|member| (self.board.count(member), Reverse(member))).collect();
+            // Every change of a count puts a new entry in: one that is not as it was is not the newest.
+            while let Some((count, Reverse(member))) = heaviest.pop() {
+                self.visits += 1;
+                let is_settled = self.board.class(member).is_none_or(|class| settled.classes.contains(&class));
+                if is_settled || self.board.count(member) != count {
+                    continue;
+                }
+                if self.board.least().is_none_or(|least| count < least + 2) {
+                    break;
+                }
+                for (from, kind, to) in self.way_down(member, &mut settled) {
+                    self.board.shift(from, kind, to);
+                    moved = true;
+                    heaviest.extend([from, to].map(|member| (self.board.count(member), Reverse(member))));
                 }
             }
             if !moved {
@@ -128,97 +125,55 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Who has most, of those that are not settled; nobody where no other has two fewer.
-    fn heaviest(&self, settled: &BTreeSet<MemberId>) -> Option<MemberId> {
-        let least = self.shares.values().map(|share| share.count).min()?;
-        let open = self.shares.iter().filter(|(member, _)| !settled.contains(member));
-        let (member, share) = open.max_by_key(|(member, share)| (share.count, Reverse(**member)))?;
-        (share.count >= least + 2).then_some(*member)
-    }
-
-    /// The shortest chain from a member to one that has at least two fewer, last step first; or everybody that can be reached.
-    fn way_down(&self, start: MemberId) -> Result<Vec<Step>, BTreeSet<MemberId>> {
-        let mut reached = BTreeSet::from([start]);
-        let mut seen = BTreeSet::new();
-        let mut came_by = BTreeMap::<MemberId, Step>::new();
-        let mut front = vec![start];
+    /// The shortest chain from a member to one that has at least two fewer, last step first. Where there is none all that was reached is settled: it
+    /// has no way down either, for it reaches nobody else, and has no more than the one with most.
+    fn way_down(&mut self, start: MemberId, settled: &mut Seen) -> Vec<Step> {
+        let most = self.board.count(start);
+        let mut seen = Seen::default();
+        // By whom a kind was come by, and as a subscriber to which kind that one was.
+        let mut came_by = BTreeMap::<Kind, (MemberId, Option<Kind>)>::new();
+        let mut front: Vec<_> = self.board.kinds_held(start).map(|kind| (kind, start, None)).collect();
         while !front.is_empty() {
-            let mut next = Vec::new();
-            for member in front {
-                for topic in self.topics_held(member) {
-                    // Nobody is left to be found: a thousand members times a hundred topics are not looked through for each move.
-                    if reached.len() == self.shares.len() {
+            let mut classes = Vec::new();
+            for (kind, via, before) in front {
+                self.visits += 1;
+                if settled.kinds.contains(&kind) || !seen.kinds.insert(kind) {
+                    continue;
+                }
+                came_by.insert(kind, (via, before));
+                for class in self.board.classes(kind) {
+                    // None is left to be come by.
+                    if seen.classes.len() + settled.classes.len() == self.board.class_count() {
                         break;
                     }
-                    if !seen.insert(topic) {
-                        continue;
-                    }
-                    for other in self.subscribers.get(&topic).into_iter().flatten().filter(|other| reached.insert(**other)) {
-                        came_by.insert(*other, (member, topic, *other));
-                        next.push(*other);
+                    self.visits += 1;
+                    if !settled.classes.contains(&class) && seen.classes.insert(class) {
+                        classes.push((class, kind));
                     }
                 }
             }
-            let lightest = next.iter().copied().min_by_key(|member| (self.count(*member), *member));
-            if let Some(end) = lightest.filter(|end| self.count(*end) + 2 <= self.count(start)) {
-                return Ok(way_back(end, &came_by));
+            let lightest = classes.iter().filter_map(|(class, kind)| Some((self.board.lightest(*class)?, *kind))).min();
+            if let Some(((_, end), kind)) = lightest.filter(|((count, _), _)| count + 2 <= most) {
+                return way_back(end, kind, &came_by);
             }
-            front = next;
+            let next = classes
+                .iter()
+                .flat_map(|(class, kind)| self.board.kinds_held_in(*class).map(move |(held, via)| (held, via, Some(*kind))));
+            front = next.filter(|(kind, ..)| !seen.kinds.contains(kind)).collect();
         }
-        Err(reached)
-    }
-
-    /// The topics of which a member holds partitions, those of which it holds most first, so that no topic moves as a whole.
-    fn topics_held(&self, member: MemberId) -> Vec<TopicId> {
-        let Some(share) = self.shares.get(&member) else { return Vec::new() };
-        let mut topics: Vec<_> = share.pieces.iter().filter(|(_, pieces)| !pieces.is_empty()).collect();
-        topics.sort_by_key(|(_, pieces)| Reverse(pieces.len()));
-        topics.into_iter().map(|(topic, _)| *topic).collect()
-    }
-
-    /// Moves the partition of a topic whose move costs least.
-    fn shift(&mut self, (from, topic, to): Step) {
-        let Some(share) = self.shares.get_mut(&from) else { return };
-        let Some(pieces) = share.pieces.get_mut(&topic) else { return };
-        let cost = |piece: &Piece| {
-            if piece.holder == Some(to) {
-                0
-            } else if piece.holder != Some(from) {
-                1
-            } else if piece.destination == Some(to) {
-                2
-            } else if piece.destination != Some(from) {
-                3
-            } else {
-                4
-            }
-        };
-        let cheapest = pieces.iter().enumerate().min_by_key(|(_, piece)| (cost(piece), Reverse(piece.partition)));
-        let Some(at) = cheapest.map(|(at, _)| at) else { return };
-        let piece = pieces.remove(at);
-        share.count -= 1;
-        self.put(to, topic, piece);
-    }
-
-    fn target(self) -> Target {
-        let shares = self.shares.into_iter();
-        shares
-            .flat_map(|(member, share)| {
-                share
-                    .pieces
-                    .into_iter()
-                    .flat_map(move |(topic, pieces)| pieces.into_iter().map(move |piece| ((topic, piece.partition), member)))
-            })
-            .collect()
+        settled.classes.append(&mut seen.classes);
+        settled.kinds.append(&mut seen.kinds);
+        Vec::new()
     }
 }
 
-fn way_back(end: MemberId, came_by: &BTreeMap<MemberId, Step>) -> Vec<Step> {
+fn way_back(end: MemberId, kind: Kind, came_by: &BTreeMap<Kind, (MemberId, Option<Kind>)>) -> Vec<Step> {
     let mut way = Vec::new();
-    let mut at = end;
-    while let Some(step) = came_by.get(&at) {
-        way.push(*step);
-        at = step.0;
+    let (mut to, mut next) = (end, Some(kind));
+    while let Some(kind) = next {
+        let Some((via, before)) = came_by.get(&kind) else { break };
+        way.push((*via, kind, to));
+        (to, next) = (*via, *before);
     }
     way
 }

@@ -48,11 +48,6 @@ pub(crate) fn divide(strategy: AssignmentStrategy, input: &Input<'_>) -> Divisio
 }
 
 impl Input<'_> {
-    /// The members that ask for a topic, in the order of their ids.
-    fn subscribers(&self, topic: TopicId) -> Vec<MemberId> {
-        self.members.iter().filter(|(_, topics)| topics.contains(&topic)).map(|(member, _)| *member).collect()
-    }
-
     /// Who holds a partition and still asks for its topic.
     fn holder(&self, of: &TopicPartition) -> Option<MemberId> {
         self.in_group(self.holders, of)

@@ -194,3 +194,50 @@ fn who_leaves_a_range_has_its_seat_taken_by_who_comes() {
     assert_eq!(second.moved(&target), 0);
     assert_eq!(target[&(TopicId(1), PartitionId(5))], MemberId(9));
 }
+
+/// A thousand members, of which one holds all 20 × 1,000 partitions.
+fn all_with_one(asks: impl Fn(u128, u128) -> bool) -> Case {
+    let topics: BTreeMap<_, _> = (1..=20).map(|topic| (TopicId(topic), 1000)).collect();
+    let asked = |member| topics.keys().filter(|topic| asks(member, topic.0)).copied().collect();
+    let members = (1..=1000).map(|member| (MemberId(member), asked(member))).collect();
+    let mut case = Case { members, topics, holders: Target::new(), previous: Target::new(), seats: Vec::new() };
+    case.holders = case.all().map(|of| (of, MemberId(1))).collect();
+    case
+}
+
+#[test]
+fn work_grows_with_the_partitions_where_all_ask_for_the_same() {
+    let case = all_with_one(|_, _| true);
+    let (target, visits) = balanced::divide_counting(&case.input());
+    assert!(counts(&case, &target).values().all(|count| *count == 20));
+    assert_eq!(case.moved(&target), 19_980);
+    assert!(visits < 10 * 20_000, "{visits}");
+}
+
+#[test]
+fn work_grows_with_the_partitions_and_classes_where_a_few_ask_otherwise() {
+    // The first asks for everything, and each fifth of the others for every fifth topic and the next one.
+    let case = all_with_one(|member, topic| member == 1 || topic % 5 == member % 5 || topic % 5 == (member + 1) % 5);
+    let (target, visits) = balanced::divide_counting(&case.input());
+    check_complete(&case, &target);
+    let counts = counts(&case, &target);
+    assert!(counts.values().max().unwrap() - counts.values().min().unwrap() <= 1, "{counts:?}");
+    assert!(visits < 6 * 5 * 2 * 20_000, "{visits}");
+}
+
+#[test]
+fn work_stays_bounded_where_a_chain_is_needed_for_most_moves() {
+    // Each class asks for two neighbouring topics: what the first holds goes down a row of ten classes.
+    let mut case = all_with_one(|member, topic| topic <= 11 && (topic == member % 10 + 1 || topic == member % 10 + 2));
+    case.topics.retain(|topic, _| topic.0 <= 11);
+    let holder_of = |(topic, partition): TopicPartition| {
+        let class = if topic.0 == 1 { 0 } else { topic.0 - 2 };
+        MemberId(if topic.0 == 1 { 10 } else { class + 10 + 10 * u128::from(partition.0 % 50) })
+    };
+    case.holders = case.all().map(|of| (of, holder_of(of))).collect();
+    let (target, visits) = balanced::divide_counting(&case.input());
+    check_complete(&case, &target);
+    let counts = counts(&case, &target);
+    assert!(counts.values().max().unwrap() - counts.values().min().unwrap() <= 1, "{counts:?}");
+    assert!(visits < 10 * 3 * 2 * 11_000, "{visits}");
+}
