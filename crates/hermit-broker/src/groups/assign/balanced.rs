@@ -6,7 +6,8 @@
 //! loses only what lies above its share, so that no division moves less.
 //!
 //! A chain is searched for among the classes of members and the kinds of topics (see [`board`]). So a move costs the logarithm of the members where all
-//! ask for the same topics, and where they do not, a look at each class and each kind of topic that a class asks for, at most.
+//! ask for the same topics, where they do not a look at each kind of topic that a member asks for, and only where a chain is needed one at each class and the
+//! kinds that it asks for, at most.
 
 mod board;
 
@@ -129,6 +130,11 @@ impl Division {
     /// has no way down either, for it reaches nobody else, and has no more than the one with most.
     fn way_down(&mut self, start: MemberId, settled: &mut Seen) -> Vec<Step> {
         let most = self.board.count(start);
+        self.visits += self.board.kinds_held(start).count();
+        let direct = self.board.kinds_held(start).filter_map(|kind| Some((self.board.lightest_asking(kind)?, kind))).min();
+        if let Some(((_, end), kind)) = direct.filter(|((count, _), _)| count + 2 <= most) {
+            return vec![(start, kind, end)];
+        }
         let mut seen = Seen::default();
         // By whom a kind was come by, and as a subscriber to which kind that one was.
         let mut came_by = BTreeMap::<Kind, (MemberId, Option<Kind>)>::new();

@@ -241,3 +241,11 @@ fn work_stays_bounded_where_a_chain_is_needed_for_most_moves() {
     assert!(counts.values().max().unwrap() - counts.values().min().unwrap() <= 1, "{counts:?}");
     assert!(visits < 10 * 3 * 2 * 11_000, "{visits}");
 }
+
+#[test]
+fn work_stays_bounded_where_each_asks_for_topics_of_its_own() {
+    let case = all_with_one(|member, topic| member == 1 || ((member * 2_654_435_761) >> (7 + topic)) & 1 == 1);
+    let (target, visits) = balanced::divide_counting(&case.input());
+    check_complete(&case, &target);
+    assert!(visits < 50 * 20_000, "{visits}");
+}

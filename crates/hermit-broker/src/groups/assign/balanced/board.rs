@@ -58,6 +58,8 @@ pub(super) struct Board {
     kinds_of: BTreeMap<Class, BTreeSet<Kind>>,
     /// The members of each class by how much they have.
     by_count: BTreeMap<Class, BTreeSet<(usize, MemberId)>>,
+    /// The members that ask for topics of each kind by how much they have.
+    asking: BTreeMap<Kind, BTreeSet<(usize, MemberId)>>,
     /// The members of a class that have pieces of a kind.
     having: BTreeMap<(Class, Kind), BTreeSet<MemberId>>,
 }
@@ -89,6 +91,8 @@ impl Board {
             for class in &asking {
                 board.kinds_of.entry(*class).or_default().insert(kind);
             }
+            let members = asking.iter().filter_map(|class| board.by_count.get(class)).flatten().copied();
+            board.asking.insert(kind, members.collect());
             board.classes_of.insert(kind, asking);
         }
         board
@@ -128,9 +132,14 @@ impl Board {
         self.by_count.get(&class)?.first().copied()
     }
 
+    /// Who of those that ask for topics of a kind has least, and how much.
+    pub(super) fn lightest_asking(&self, kind: Kind) -> Option<(usize, MemberId)> {
+        self.asking.get(&kind)?.first().copied()
+    }
+
     /// How much whoever has least of all has.
     pub(super) fn least(&self) -> Option<usize> {
-        self.by_count.values().filter_map(|members| members.first()).map(|(count, _)| *count).min()
+        self.asking.values().filter_map(|members| members.first()).map(|(count, _)| *count).min()
     }
 
     /// The kinds of which a member has pieces.
@@ -148,10 +157,23 @@ impl Board {
         let (Some(kind), Some(share)) = (self.kinds.get(&topic), self.shares.get_mut(&member)) else { return };
         share.piles.entry(*kind).or_default().change(topic, |pieces| pieces.insert(piece));
         self.having.entry((share.class, *kind)).or_default().insert(member);
-        let members = self.by_count.entry(share.class).or_default();
-        members.remove(&(share.count, member));
+        let (class, before) = (share.class, share.count);
         share.count += 1;
-        members.insert((share.count, member));
+        self.recount(member, class, before, before + 1);
+    }
+
+    fn recount(&mut self, member: MemberId, class: Class, before: usize, now: usize) {
+        let kinds = self.kinds_of.get(&class).into_iter().flatten();
+        for kind in kinds {
+            if let Some(members) = self.asking.get_mut(kind) {
+                members.remove(&(before, member));
+                members.insert((now, member));
+            }
+        }
+        if let Some(members) = self.by_count.get_mut(&class) {
+            members.remove(&(before, member));
+            members.insert((now, member));
+        }
     }
 
     /// Moves the partition of a kind whose move costs least, of the topic of which the member has most, so that no topic moves as a whole.
@@ -168,10 +190,9 @@ impl Board {
                 having.remove(&from);
             }
         }
-        let members = self.by_count.entry(share.class).or_default();
-        members.remove(&(share.count, from));
+        let (class, before) = (share.class, share.count);
         share.count -= 1;
-        members.insert((share.count, from));
+        self.recount(from, class, before, before - 1);
         self.put(to, topic, piece);
     }
 
