@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::step::{Step, Stopwatch};
 use crate::tidy;
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Target, Workspace};
 
 /// An example is something to read and to try: it has to end by itself, and soon.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
@@ -41,9 +41,16 @@ pub(crate) fn fix() -> Result<()> {
     Step::cargo("fmt --all").run(&workspace.root)
 }
 
-/// The examples of the libraries.
+/// The examples of the libraries that run by themselves. Those that need a broker are run by a test of their package, `tests/examples.rs`.
 fn examples(workspace: &Workspace) -> impl Iterator<Item = &str> {
-    let targets = workspace.packages.iter().filter(|package| package.is_library()).flat_map(|package| &package.targets);
-    let examples = targets.filter(|target| target.kind.iter().any(|kind| kind == "example"));
-    examples.map(|target| target.name.as_str())
+    let packages = workspace.packages.iter().filter(|package| package.is_library() && !tests_its_examples(package));
+    packages.flat_map(|package| &package.targets).filter(|target| is(target, "example")).map(|target| target.name.as_str())
+}
+
+fn tests_its_examples(package: &Package) -> bool {
+    package.targets.iter().any(|target| is(target, "test") && target.name == "examples")
+}
+
+fn is(target: &Target, kind: &str) -> bool {
+    target.kind.iter().any(|found| found == kind)
 }
