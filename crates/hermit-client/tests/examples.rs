@@ -3,19 +3,19 @@
 mod support;
 
 #[path = "../examples/admin.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+#[expect(dead_code, reason = "its main is not called")]
 mod admin;
 #[path = "../examples/blocking.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+#[expect(dead_code, reason = "its main is not called")]
 mod blocking;
 #[path = "../examples/consume.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+#[expect(dead_code, reason = "its main is not called")]
 mod consume;
 #[path = "../examples/group.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+#[expect(dead_code, reason = "its main is not called")]
 mod group;
 #[path = "../examples/produce.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "its main is not called")]
+#[expect(dead_code, reason = "its main is not called")]
 mod produce;
 
 use support::{TestBroker, within};

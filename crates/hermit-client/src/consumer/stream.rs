@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::assignment::{Remedy, Reset, State};
 use super::chunk::Chunk;
-use super::group::{HandOut, Key, Place};
+use super::group::{Key, Place};
 use super::{Consumer, Current, Record};
 use crate::conn::{Event, SlotId};
 use crate::error::{Error, ProtocolFault, Result};
@@ -193,11 +193,8 @@ impl Consumer {
         let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
         if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
             let (key, tenure, offset) = (assignment.key(), assignment.tenure, record.offset);
-            let (handed, generation) =
-                shared.with(|state| (state.hand_out(key, tenure, offset, next, Instant::now()), state.generation(key)));
-            if handed == HandOut::Held {
-                return Ready::Held;
-            }
+            let handed = shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now()));
+            let Some(generation) = handed else { return Ready::Held };
             record.generation = generation;
             record.tenure = tenure;
         }

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use hermit_proto::{PartitionId, TopicId};
 
 pub(super) use self::commits::CommitWait;
-pub(super) use self::progress::HandOut;
 pub(super) use self::shared::{Shared, random_member};
 pub(super) use self::state::{Held, State, View};
 pub(super) use self::tracker::Place;

@@ -111,25 +111,25 @@ impl Progress {
     }
 }
 
-/// Whether a record may be handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::consumer) enum HandOut {
-    Yes,
-    /// Something about the group is to be found out first.
-    Held,
-}
-
 impl State {
-    /// Notes that a record is handed out, if it may be.
-    pub(in crate::consumer) fn hand_out(&mut self, key: Key, tenure: Tenure, offset: Offset, next: Place, now: Instant) -> HandOut {
-        let alive_until = self.membership.as_ref().map(|membership| membership.alive_until);
-        let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.tenure == tenure) else { return HandOut::Held };
-        match entry.lease {
-            Lease::ByHand => {}
+    /// Notes that a record is handed out, and tells since when its partition is the member's. `None`: it may not be, something about the group is to
+    /// be found out first.
+    pub(in crate::consumer) fn hand_out(
+        &mut self,
+        key: Key,
+        tenure: Tenure,
+        offset: Offset,
+        next: Place,
+        now: Instant,
+    ) -> Option<Generation> {
+        let is_alive = self.is_alive(now);
+        let entry = self.entries.get_mut(&key).filter(|entry| entry.tenure == tenure)?;
+        let since = match entry.lease {
+            Lease::ByHand => Generation(0),
             // Somebody else may have it by now.
-            Lease::Active { .. } if alive_until.flatten().is_some_and(|until| now <= until) => {}
-            _ => return HandOut::Held,
-        }
+            Lease::Active { generation } if is_alive => generation,
+            _ => return None,
+        };
         entry.progress.handed = Some(next);
         if self.config.auto_commit == AutoCommit::Acknowledged {
             entry.progress.tracker.hand_out(offset, next);
@@ -137,7 +137,7 @@ impl State {
             entry.progress.in_hand = true;
             self.in_hand.push(key);
         }
-        HandOut::Yes
+        Some(since)
     }
 
     /// Whether the broker has heard of the member so lately that nobody else can have its partitions.

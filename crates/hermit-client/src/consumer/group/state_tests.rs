@@ -1,10 +1,16 @@
 use hermit_proto::session::{AssignedPartition, AssignedTopic, CommitResponse, CommitResult, Status, WireError};
 use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId};
 
-use super::super::progress::HandOut;
 use super::*;
 use crate::admin::Committed;
 use crate::consumer::config::{AutoCommit, Otherwise};
+
+/// What [`State::hand_out`] says of a record, whatever the generation.
+#[derive(Debug, PartialEq, Eq)]
+enum HandOut {
+    Yes,
+    Held,
+}
 
 /// A member, told what a broker would tell it.
 struct Member {
@@ -85,7 +91,8 @@ impl Member {
 
     fn hand_out(&mut self, partition: u32, offset: u64) -> HandOut {
         let Some(tenure) = self.tenure(partition) else { return HandOut::Held };
-        self.state.hand_out(key(partition), tenure, Offset(offset), place(offset + 1), self.now)
+        let handed = self.state.hand_out(key(partition), tenure, Offset(offset), place(offset + 1), self.now);
+        handed.map_or(HandOut::Held, |_since| HandOut::Yes)
     }
 
     fn tenure(&self, partition: u32) -> Option<Tenure> {
