@@ -91,24 +91,11 @@ impl Broker {
         Ok(Arc::clone(slot.insert(Arc::new(offsets))))
     }
 
-    /// Checks a position: what it names exists, belongs to clients, and can be read.
+    /// Commits positions in nobody's name, all of them or none. They are stored once the ticket says so.
     ///
     /// # Errors
-    /// [`BrokerError::UnknownTopic`], [`BrokerError::UnknownPartition`], [`BrokerError::InternalTopic`], [`BrokerError::CommitBeyondEnd`].
-    pub fn check_position(&self, position: &Position) -> Result<(), BrokerError> {
-        let partition = self.writable(position.topic, position.partition)?;
-        // The log's own, which is the first to move: what a reader was told must be good enough here.
-        let high_watermark = partition.bounds()?.high_watermark;
-        if position.offset > high_watermark {
-            return Err(BrokerError::CommitBeyondEnd { offset: position.offset, high_watermark });
-        }
-        Ok(())
-    }
-
-    /// Commits positions that [`Broker::check_position`] has passed, in nobody's name. They are stored once the ticket says so.
-    ///
-    /// # Errors
-    /// [`BrokerError::GroupActive`] where the group has members; the first position that does not pass; what the log refuses.
+    /// [`BrokerError::GroupActive`] where the group has members; the first position that does not pass, with [`BrokerError::UnknownTopic`],
+    /// [`BrokerError::UnknownPartition`], [`BrokerError::InternalTopic`] or [`BrokerError::CommitBeyondEnd`]; what the log refuses.
     pub fn commit(&self, group: &GroupName, positions: &[Position]) -> Result<Ticket, BrokerError> {
         self.check_writable()?;
         let offsets = self.offsets_now()?;
@@ -150,12 +137,17 @@ impl Broker {
         }
     }
 
-    /// A position as it is stored.
+    /// A position as it is stored. What it names exists, belongs to clients, and can be read.
     fn entry(&self, group: &GroupName, position: &Position) -> Result<(PositionKey, Committed), BrokerError> {
-        self.check_position(position)?;
-        let current = self.partition(position.topic, position.partition)?.log()?.leader_epoch();
+        let partition = self.writable(position.topic, position.partition)?;
+        let log = partition.log()?;
+        // The log's own, which is the first to move: what a reader was told must be good enough here.
+        let high_watermark = log.bounds().high_watermark;
+        if position.offset > high_watermark {
+            return Err(BrokerError::CommitBeyondEnd { offset: position.offset, high_watermark });
+        }
         // One that is not known, or cannot be yet, would hide that the position's history was lost.
-        let leader_epoch = position.leader_epoch.min(current);
+        let leader_epoch = position.leader_epoch.min(log.leader_epoch());
         let key = PositionKey { group: group.clone(), topic: position.topic, partition: position.partition };
         Ok((key, Committed { offset: position.offset, leader_epoch, committed_at: self.inner.env.clock.now() }))
     }
