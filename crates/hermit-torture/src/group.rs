@@ -73,11 +73,6 @@ impl Plan {
             seed,
         }
     }
-
-    /// Where the broker is killed: when so many lines are answered.
-    fn kill_at(&self) -> Vec<usize> {
-        (1..=self.kills).map(|kill| self.lines.len() * kill / (self.kills + 1)).collect()
-    }
 }
 
 /// Runs the plan; `member` is the program, with its arguments, that calls [`run_member`] with what [`MemberSetup::from_env`] gives. A broken promise
@@ -97,7 +92,7 @@ pub async fn run(setup: Setup, member: Vec<OsString>, plan: &Plan) -> Result<Rep
     let producing = tokio::spawn(real::send_over(client.clone(), sending, plan.sent_over, answered));
     let onlooker = Onlooker::start(connect(&broker).await?);
     let mut members = Members::start(member, broker.address(), &setup.dir, plan)?;
-    for at in plan.kill_at() {
+    for at in real::spread(plan.kills, plan.lines.len()) {
         members.torment_until(async { progress.wait_for(|answered| *answered >= at).await.is_ok() }).await?;
         broker.kill().await?;
         // Members go on coming and going while it is away.

@@ -50,7 +50,7 @@ impl Plan {
     /// The plan for a long stream, with so many kills spread evenly over it.
     #[must_use]
     pub fn new(lines: Vec<Line>, kills: usize) -> Self {
-        let kill_at = (1..=kills).map(|kill| lines.len() * kill / (kills + 1)).collect();
+        let kill_at = spread(kills, lines.len()).collect();
         let lines = lines.into();
         Self { lines, partitions: 8, kill_at, batch_bytes: 16 << 10, buffered_bytes: 1 << 20, commit_every: 1000 }
     }
@@ -60,6 +60,11 @@ impl Plan {
     pub fn short(lines: Vec<Line>, kills: usize) -> Self {
         Self { batch_bytes: 512, buffered_bytes: 4096, commit_every: 10, ..Self::new(lines, kills) }
     }
+}
+
+/// Where so many kills fall, spread evenly over so many lines.
+pub(crate) fn spread(kills: usize, lines: usize) -> impl Iterator<Item = usize> {
+    (1..=kills).map(move |kill| lines * kill / (kills + 1))
 }
 
 /// Runs the plan. A broken promise is no error here: the report holds it.
