@@ -4,7 +4,8 @@ use hermit_log::disk::sim::{Rng, SimDisk};
 
 use crate::for_seeds;
 use crate::model::{Model, Promise};
-use crate::rig::{Rig, Stop, check_lookups, open, read_all};
+use crate::reading::{check_lookups, read_all};
+use crate::rig::{Rig, Stop, open};
 
 /// What was done up to a mutation, one line each.
 fn trace_until(disk: &SimDisk, mutations: u64) -> String {

@@ -5,7 +5,8 @@ use rustix::io::Errno;
 
 use crate::for_seeds;
 use crate::model::Promise;
-use crate::rig::{Rig, Stop, open, read_all};
+use crate::reading::read_all;
+use crate::rig::{Rig, Stop, open};
 
 fn some_fault(rng: &mut Rng) -> Fault {
     const OPS: [Op; 10] =

@@ -6,6 +6,7 @@
 mod cuts;
 mod faults;
 mod model;
+mod reading;
 mod rig;
 mod rot;
 

@@ -10,7 +10,8 @@ use hermit_log::{LogConfig, ManualClock, RecoveryReport};
 
 use crate::for_seeds;
 use crate::model::{Found, Frame, Promise};
-use crate::rig::{Rig, dir, open, read_all};
+use crate::reading::read_all;
+use crate::rig::{Rig, dir, open};
 
 /// A log that has stopped, and what is known of it.
 struct Stopped {
