@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use crate::step::Step;
 use crate::workspace::Workspace;
 
-/// The runs of `hermit-torture`; each passes its arguments on, `--help` included.
+/// The runs of `hermit-torture`, and that of `hermit-bench`; each passes its arguments on, `--help` included.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
     /// Carries a real event stream through SIGKILLs of the broker and checks that nothing was lost, doubled or reordered.
@@ -20,6 +20,8 @@ pub(crate) enum Run {
     SendfileProof(Passed),
     /// Measures the broker's memory with idle, lagging and stalling clients.
     Limits(Passed),
+    /// Measures the broker's speed, and what the machine could do.
+    Bench(Passed),
 }
 
 #[derive(Debug, Args)]
@@ -32,16 +34,17 @@ pub(crate) struct Passed {
 impl Run {
     /// Builds the broker and the runner, and starts the run.
     pub(crate) fn start(self) -> Result<()> {
-        let (name, passed) = match self {
-            Self::Real(passed) => ("real", passed),
-            Self::Groups(passed) => ("groups", passed),
-            Self::SendfileProof(passed) => ("sendfile-proof", passed),
-            Self::Limits(passed) => ("limits", passed),
+        let (runner, name, passed) = match self {
+            Self::Real(passed) => ("hermit-torture", "real", passed),
+            Self::Groups(passed) => ("hermit-torture", "groups", passed),
+            Self::SendfileProof(passed) => ("hermit-torture", "sendfile-proof", passed),
+            Self::Limits(passed) => ("hermit-torture", "limits", passed),
+            Self::Bench(passed) => ("hermit-bench", "run", passed),
         };
         let workspace = Workspace::load()?;
         // One build of both, and the program itself: `cargo run` would choose the dependencies' features anew, and build them again.
-        Step::cargo("build --locked --release --package hermitd --package hermit-torture").run(&workspace.root)?;
-        let runner = workspace.target_directory.join("release/hermit-torture");
+        Step::cargo("build --locked --release --package hermitd --package").args([runner]).run(&workspace.root)?;
+        let runner = workspace.target_directory.join("release").join(runner);
         Step::program(&runner).args([name]).args(passed.args).run(&workspace.root)
     }
 }

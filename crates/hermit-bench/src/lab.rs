@@ -1,0 +1,81 @@
+//! Where a run takes place: the programs, and a folder on a real disk.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use hermit_torture::server::Setup;
+use tempfile::TempDir;
+
+use crate::broker::Broker;
+use crate::drive::Job;
+use crate::worker::{Outcome, Program, Worker};
+
+/// Magic numbers of file systems that keep files in memory: tmpfs and ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// The place of a run. What it has written goes when it is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    worker: Program,
+    hermitd: PathBuf,
+    dir: TempDir,
+}
+
+impl Lab {
+    /// A new folder in `dir`.
+    ///
+    /// # Errors
+    ///
+    /// When none can be made, or it would lie in memory, where a sync costs nothing and a read is no read.
+    pub fn new(worker: Program, hermitd: &Path, dir: &Path) -> Result<Self> {
+        let system = rustix::fs::statfs(dir).with_context(|| format!("{} cannot be looked at", dir.display()))?;
+        // The field's type differs between architectures.
+        #[allow(clippy::unnecessary_cast, clippy::allow_attributes, reason = "i64 on most architectures, not on all")]
+        let magic = system.f_type as i64;
+        ensure!(!IN_MEMORY.contains(&magic), "{} lies in memory; name a folder on a real disk with --dir", dir.display());
+        let dir = tempfile::Builder::new().prefix("hermit-bench-").tempdir_in(dir).context("no folder for the run can be made")?;
+        Ok(Self { worker, hermitd: hermitd.to_owned(), dir })
+    }
+
+    /// The run's folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts a broker on a folder of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up.
+    pub fn broker(&self, name: &str, args: &[&str]) -> Result<Broker> {
+        Broker::start(self.setup(name, args))
+    }
+
+    /// How a broker on that folder is started.
+    #[must_use]
+    pub fn setup(&self, name: &str, args: &[&str]) -> Setup {
+        let mut setup = Setup::new(&self.hermitd, &self.dir().join(name));
+        setup.args = args.iter().map(OsString::from).collect();
+        setup
+    }
+
+    /// Makes a job ready in a process of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come so far.
+    pub fn worker(&self, job: &Job) -> Result<Worker> {
+        Worker::start(&self.worker, job)
+    }
+
+    /// Runs a job to its end.
+    ///
+    /// # Errors
+    ///
+    /// What goes wrong in it.
+    pub fn run(&self, job: &Job) -> Result<Outcome> {
+        self.worker(job)?.run()
+    }
+}
