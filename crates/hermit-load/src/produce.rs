@@ -1,0 +1,512 @@
+//! Producing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermit_client::{Acks, BatchDelivery, Client, Delivery, Producer, ProducerRecord};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::latency::{Latencies, LatencySummary};
+use crate::meter::Meter;
+use crate::pace::{Due, Pace, Schedule, be_punctual};
+use crate::payload::{Contents, Payloads, check_size};
+use crate::sender::{Numbering, Values, recycled};
+use crate::target::{Compression, Target, new_stream, share};
+
+/// A producing load. Fields that are left out of its serialized form are as of [`ProduceLoad::new`].
+///
+/// It ends after `records` or `duration_ms`, whichever comes first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProduceLoad {
+    /// Where to.
+    #[serde(flatten)]
+    pub target: Target,
+    /// How many records, over all connections; `None`: no limit.
+    #[serde(default)]
+    pub records: Option<u64>,
+    /// How long records are sent, in ms; `None`: no limit.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    /// Bytes of each value, at least [`HEAD_BYTES`](crate::HEAD_BYTES).
+    #[serde(default = "default_size")]
+    pub size_bytes: usize,
+    /// What the values are made of.
+    #[serde(default)]
+    pub contents: Contents,
+    /// Records that are handed to the SDK in one call, or, with a result for each, that are waited for together.
+    #[serde(default = "default_batch")]
+    pub batch_records: usize,
+    /// Calls of one connection that wait for their results, at most. 1: each waits for the one before.
+    #[serde(default = "default_in_flight")]
+    pub in_flight: usize,
+    /// For what there is a result.
+    #[serde(default)]
+    pub results: Results,
+    /// Where records go.
+    #[serde(default)]
+    pub spread: Spread,
+    /// How the SDK compresses its batches.
+    #[serde(default)]
+    pub compression: Compression,
+    /// Records a second, over all connections; latencies are those since a record should have been sent. `None`: as fast as can be.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// Whether the broker answers when a record is as durable as its topic promises. If not, a record counts when it is written to the socket.
+    #[serde(default = "yes")]
+    pub acknowledged: bool,
+    /// How long the SDK's batch waits for more records, in ms.
+    #[serde(default)]
+    pub linger_ms: u64,
+    /// Bytes at which the SDK's batch is full; `None`: its default.
+    #[serde(default)]
+    pub batch_bytes: Option<usize>,
+    /// Bytes that the SDK may buffer on each connection; `None`: its default, or room for some calls if that is more.
+    #[serde(default)]
+    pub max_buffered_bytes: Option<usize>,
+}
+
+const fn default_size() -> usize {
+    100
+}
+
+const fn default_batch() -> usize {
+    1000
+}
+
+const fn default_in_flight() -> usize {
+    64
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// For what a producer gets a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Results {
+    /// For the records of a call that went into the same batch (`Producer::enqueue_batch`).
+    #[default]
+    PerBatch,
+    /// For each record (`Producer::enqueue`).
+    PerRecord,
+}
+
+/// Where records go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// The records of a call to one partition, those of the next to the next one.
+    #[default]
+    Partitions,
+    /// Each record has one of so many keys (of each connection, 65,536 at most), one after the other, and goes where its key belongs.
+    Keys(u32),
+}
+
+/// What a producing load came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProduceReport {
+    /// Records that were stored, or with `acknowledged: false` sent.
+    pub records: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Records that failed.
+    pub failed: u64,
+    /// Why the first one did.
+    pub first_error: Option<String>,
+    /// From the first call to the last result, in µs.
+    pub elapsed_us: u64,
+    /// From a call, or with a rate from when its first record should have been sent, to its result; counted for each record.
+    pub latency: LatencySummary,
+    /// With a rate: how late the load's own calls were.
+    pub lateness: LatencySummary,
+}
+
+impl ProduceReport {
+    /// Records a second.
+    #[must_use]
+    pub fn records_per_second(&self) -> f64 {
+        per_second(self.records, self.elapsed_us)
+    }
+
+    /// Bytes of values a second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes, self.elapsed_us)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no 53 bits")]
+pub(crate) fn per_second(count: u64, elapsed_us: u64) -> f64 {
+    if elapsed_us == 0 { 0.0 } else { count as f64 * 1e6 / elapsed_us as f64 }
+}
+
+impl ProduceLoad {
+    /// Values of 100 random bytes in calls of 1,000, with a result for each batch, as fast as can be, without end.
+    #[must_use]
+    pub const fn new(target: Target) -> Self {
+        Self {
+            target,
+            records: None,
+            duration_ms: None,
+            size_bytes: default_size(),
+            contents: Contents::Random,
+            batch_records: default_batch(),
+            in_flight: default_in_flight(),
+            results: Results::PerBatch,
+            spread: Spread::Partitions,
+            compression: Compression::None,
+            rate: None,
+            acknowledged: true,
+            linger_ms: 0,
+            batch_bytes: None,
+            max_buffered_bytes: None,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.target.check()?;
+        check_size(self.size_bytes)?;
+        check_batch(self.batch_records)?;
+        check_rate(self.rate)?;
+        if self.in_flight == 0 || self.in_flight > Semaphore::MAX_PERMITS {
+            return Err(Error::config("in_flight", "must be above 0"));
+        }
+        match self.spread {
+            Spread::Keys(0 | 65_537..) => Err(Error::config("spread", "keys must be 1 to 65,536")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Connects and looks the topic up, so that the run measures sending alone.
+    ///
+    /// # Errors
+    /// [`Error::Config`]; [`Error::Client`] where there is no broker, or no topic.
+    pub async fn prepare(self) -> Result<ReadyProduceLoad> {
+        self.check()?;
+        let mut ends = Vec::with_capacity(self.target.connections);
+        let mut partitions = 0;
+        for _ in 0..self.target.connections {
+            let client = self.target.connect().await?;
+            let producer = self.producer(&client)?;
+            producer.prepare(&self.target.topic).await?;
+            if self.acknowledged {
+                producer.identity().await?;
+            }
+            if ends.is_empty() {
+                partitions = client.admin().describe_topic(&self.target.topic).await?.partitions.len();
+                check_partitions(partitions)?;
+            }
+            ends.push((client, producer));
+        }
+        Ok(ReadyProduceLoad { load: self, ends, partitions })
+    }
+
+    fn producer(&self, client: &Client) -> Result<Producer> {
+        let mut builder = client.producer().codec(self.compression.codec()).linger(Duration::from_millis(self.linger_ms));
+        if !self.acknowledged {
+            builder = builder.acks(Acks::None);
+        }
+        if let Some(bytes) = self.batch_bytes {
+            builder = builder.batch_bytes(bytes);
+        }
+        let some_calls = self.size_bytes.saturating_add(256).saturating_mul(self.batch_records).saturating_mul(4);
+        let room = self.max_buffered_bytes.unwrap_or_else(|| some_calls.clamp(32 << 20, 1 << 30).max(2 * self.size_bytes));
+        Ok(builder.max_buffered_bytes(room).build()?)
+    }
+}
+
+pub(crate) fn check_batch(records: usize) -> Result<()> {
+    match records {
+        1..=1_000_000 => Ok(()),
+        _ => Err(Error::config("batch_records", "must be 1 to 1,000,000")),
+    }
+}
+
+pub(crate) fn check_rate(rate: Option<f64>) -> Result<()> {
+    match rate {
+        Some(rate) if !(rate > 0.0 && rate <= 1e9) => Err(Error::config("rate", "must be above 0, and 10⁹ at most")),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_partitions(partitions: usize) -> Result<()> {
+    match partitions {
+        0..=65_536 => Ok(()),
+        _ => Err(Error::config("topic", "must have 65,536 partitions at most")),
+    }
+}
+
+/// A producing load whose connections stand.
+#[derive(Debug)]
+pub struct ReadyProduceLoad {
+    load: ProduceLoad,
+    ends: Vec<(Client, Producer)>,
+    partitions: usize,
+}
+
+impl ReadyProduceLoad {
+    /// Sends, and waits for all results. Without a rate it runs in tasks of the runtime, with one in threads of their own.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]. Records that fail are counted in the report.
+    pub async fn run(self, meter: &Meter) -> Result<ProduceReport> {
+        let Self { load, ends, partitions } = self;
+        let (begin, stream, connections) = (Instant::now(), new_stream(), ends.len());
+        let end = load.duration_ms.map(|ms| begin + Duration::from_millis(ms));
+        let load = Arc::new(load);
+        let mut running = JoinSet::new();
+        let mut clients = Vec::with_capacity(connections);
+        for (index, (client, producer)) in ends.into_iter().enumerate() {
+            clients.push(client);
+            let number = u32::try_from(index).unwrap_or_default();
+            let stream = stream.wrapping_add(number);
+            let rate = load.rate.map(|rate| rate / f64::from(u32::try_from(connections).unwrap_or(1)));
+            // Connections take turns rather than send all at once.
+            let offset = rate.map_or(Duration::ZERO, |rate| {
+                Duration::from_secs_f64(1.0 / rate).mul_f64(f64::from(number)) / u32::try_from(connections).unwrap_or(1)
+            });
+            let records = load.records.map(|records| share(records, index, connections));
+            let line = Line {
+                load: load.clone(),
+                producer,
+                numbering: match load.spread {
+                    Spread::Partitions => Numbering::by_partition(stream, partitions),
+                    Spread::Keys(keys) => Numbering::by_key(stream, keys as usize),
+                },
+                pace: Pace::new(Schedule::new(begin + offset, rate, records, end)),
+                turn: u64::from(number),
+                tally: Arc::new(Mutex::new(Tally::new())),
+                meter: meter.clone(),
+            };
+            line.start(&mut running);
+        }
+        let mut all = Tally::new();
+        while let Some(ended) = running.join_next().await {
+            all.merge(ended.map_err(Error::ended)??);
+        }
+        let elapsed = begin.elapsed();
+        for client in clients {
+            client.close().await;
+        }
+        Ok(all.report(load.size_bytes, elapsed))
+    }
+}
+
+/// What is known of results.
+#[derive(Debug)]
+struct Tally {
+    records: u64,
+    failed: u64,
+    first_error: Option<String>,
+    latencies: Latencies,
+    lateness: Latencies,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self { records: 0, failed: 0, first_error: None, latencies: Latencies::new(), lateness: Latencies::new() }
+    }
+
+    fn stored(&mut self, records: u64, latency: Duration) {
+        self.records += records;
+        self.latencies.record(latency, records);
+    }
+
+    fn fail(&mut self, records: u64, error: &hermit_client::Error) {
+        self.failed += records;
+        self.first_error.get_or_insert_with(|| error.to_string());
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.records += other.records;
+        self.failed += other.failed;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.latencies.merge(&other.latencies);
+        self.lateness.merge(&other.lateness);
+    }
+
+    fn report(self, size_bytes: usize, elapsed: Duration) -> ProduceReport {
+        ProduceReport {
+            records: self.records,
+            bytes: self.records * size_bytes as u64,
+            failed: self.failed,
+            first_error: self.first_error,
+            elapsed_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            latency: self.latencies.summary(),
+            lateness: self.lateness.summary(),
+        }
+    }
+}
+
+/// One connection's part of the load.
+struct Line {
+    load: Arc<ProduceLoad>,
+    producer: Producer,
+    numbering: Numbering,
+    pace: Pace,
+    /// Calls, or with keys records, so far; from another start on each connection.
+    turn: u64,
+    tally: Arc<Mutex<Tally>>,
+    meter: Meter,
+}
+
+/// What was handed over in one call.
+enum Sent {
+    Batch(BatchDelivery),
+    Records(Vec<Delivery>),
+}
+
+impl Line {
+    fn start(self, running: &mut JoinSet<Result<Tally>>) {
+        if self.load.rate.is_none() {
+            running.spawn(self.run());
+            return;
+        }
+        let runtime = Handle::current();
+        // Its naps block the thread.
+        running.spawn_blocking(move || {
+            be_punctual();
+            runtime.block_on(self.run())
+        });
+    }
+
+    async fn run(mut self) -> Result<Tally> {
+        let window = Arc::new(Semaphore::new(self.load.in_flight));
+        let mut values = Values::new(Payloads::new(self.load.contents), self.load.size_bytes);
+        let mut spare = Vec::new();
+        while let Some(due) = self.pace.next(self.load.batch_records as u64, &self.meter) {
+            let permit = window.clone().acquire_owned().await.map_err(Error::ended)?;
+            let lanes = lanes_of(&self.numbering, &mut self.turn, due.count);
+            values.fill(&mut self.numbering, lanes);
+            let records = values.records(&self.numbering, spare);
+            let begun = Instant::now();
+            let since = if self.load.rate.is_some() { self.note_lateness(&due, begun) } else { begun };
+            let sent = self.send(&records).await;
+            spare = recycled(records);
+            self.follow(sent, since, due.count, permit).await;
+        }
+        // All permits are back when all results are there.
+        let all = u32::try_from(self.load.in_flight).unwrap_or(u32::MAX);
+        drop(window.acquire_many(all).await.map_err(Error::ended)?);
+        let closed = self.producer.close().await;
+        let mut tally = lock(&self.tally);
+        if let Err(error) = closed
+            && tally.failed == 0
+        {
+            tally.fail(1, &error);
+        }
+        Ok(std::mem::replace(&mut *tally, Tally::new()))
+    }
+
+    fn note_lateness(&self, due: &Due, now: Instant) -> Instant {
+        lock(&self.tally).lateness.record(now.saturating_duration_since(due.intended), 1);
+        due.intended
+    }
+
+    async fn send(&self, records: &[ProducerRecord<'_>]) -> Result<Sent, hermit_client::Error> {
+        let topic = &self.load.target.topic;
+        match self.load.results {
+            Results::PerBatch => self.producer.enqueue_batch(topic, records).await.map(Sent::Batch),
+            Results::PerRecord => {
+                let mut deliveries = Vec::with_capacity(records.len());
+                for record in records {
+                    match self.producer.enqueue(topic, *record).await {
+                        Ok(delivery) => deliveries.push(delivery),
+                        Err(error) => {
+                            lock(&self.tally).fail((records.len() - deliveries.len()) as u64, &error);
+                            break;
+                        }
+                    }
+                }
+                Ok(Sent::Records(deliveries))
+            }
+        }
+    }
+
+    /// Waits for the results in a task of its own, so that they are timed when they come; where nothing else goes on meanwhile, here.
+    async fn follow(&self, sent: Result<Sent, hermit_client::Error>, since: Instant, count: u64, permit: OwnedSemaphorePermit) {
+        let (tally, meter, size_bytes) = (self.tally.clone(), self.meter.clone(), self.load.size_bytes as u64);
+        let wait = async move {
+            let stored = match sent {
+                Ok(Sent::Batch(delivery)) => batch_results(delivery, since, &tally).await,
+                Ok(Sent::Records(deliveries)) => record_results(deliveries, since, &tally).await,
+                Err(error) => {
+                    lock(&tally).fail(count, &error);
+                    // What is refused at once would be again: not without a pause.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    0
+                }
+            };
+            meter.add(stored, stored * size_bytes);
+            drop(permit);
+        };
+        if self.load.in_flight == 1 {
+            wait.await;
+        } else {
+            tokio::spawn(wait);
+        }
+    }
+}
+
+/// The lanes of the next records: all the same, or with keys one after the other.
+fn lanes_of(numbering: &Numbering, turn: &mut u64, count: u64) -> impl Iterator<Item = u16> + use<> {
+    let (lanes, by_key, first) = (numbering.lanes().max(1), numbering.has_keys(), *turn);
+    *turn = turn.wrapping_add(if by_key { count } else { 1 });
+    (0..count).map(move |index| {
+        let lane = if by_key { first.wrapping_add(index) % lanes } else { first % lanes };
+        u16::try_from(lane).unwrap_or_default()
+    })
+}
+
+async fn batch_results(delivery: BatchDelivery, since: Instant, tally: &Mutex<Tally>) -> u64 {
+    let outcomes = delivery.outcomes().await;
+    let latency = since.elapsed();
+    let mut tally = lock(tally);
+    let mut stored = 0;
+    for outcome in outcomes {
+        match outcome.result {
+            Ok(_stored) => stored += u64::from(outcome.records),
+            Err(error) => tally.fail(outcome.records.into(), &error),
+        }
+    }
+    tally.stored(stored, latency);
+    stored
+}
+
+async fn record_results(deliveries: Vec<Delivery>, since: Instant, tally: &Mutex<Tally>) -> u64 {
+    let (mut stored, mut of_batch, mut latency) = (0, 0, Duration::ZERO);
+    for mut delivery in deliveries {
+        // A record of the batch before is there at once, at the same time.
+        let ready = std::future::poll_fn(|context| std::task::Poll::Ready(std::pin::Pin::new(&mut delivery).poll(context))).await;
+        let result = match ready {
+            std::task::Poll::Ready(result) => result,
+            std::task::Poll::Pending => {
+                lock(tally).stored(std::mem::take(&mut of_batch), latency);
+                let result = delivery.await;
+                latency = since.elapsed();
+                result
+            }
+        };
+        match result {
+            Ok(_stored) => {
+                if latency.is_zero() {
+                    latency = since.elapsed();
+                }
+                (stored, of_batch) = (stored + 1, of_batch + 1);
+            }
+            Err(error) => lock(tally).fail(1, &error),
+        }
+    }
+    lock(tally).stored(of_batch, latency);
+    stored
+}
+
+fn lock(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,82 @@
+//! Where the load goes, and what all loads have in common.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use hermit_client::{Client, Codec};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Whom the load is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The broker's address, `HOST:PORT`.
+    pub server: String,
+    /// The topic. A producer's is created if it is not there and the broker's settings allow.
+    pub topic: String,
+    /// How many connections the load is divided among. Each has a task of its own, and a producer or consumer.
+    #[serde(default = "one")]
+    pub connections: usize,
+}
+
+const MAX_CONNECTIONS: usize = 10_000;
+
+const fn one() -> usize {
+    1
+}
+
+impl Target {
+    /// One connection for this topic.
+    #[must_use]
+    pub fn new(server: impl Into<String>, topic: impl Into<String>) -> Self {
+        Self { server: server.into(), topic: topic.into(), connections: 1 }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.connections {
+            0 => Err(Error::config("connections", "must be above 0")),
+            1..=MAX_CONNECTIONS => Ok(()),
+            _ => Err(Error::config("connections", format!("must be {MAX_CONNECTIONS} at most"))),
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Client> {
+        let name = concat!("hermit-load/", env!("CARGO_PKG_VERSION"));
+        Ok(Client::builder().server(&self.server).name(name).connect().await?)
+    }
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not.
+    #[default]
+    None,
+    /// By lz4.
+    Lz4,
+    /// By zstd, at the SDK's level.
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) const fn codec(self) -> Codec {
+        match self {
+            Self::None => Codec::None,
+            Self::Lz4 => Codec::Lz4,
+            Self::Zstd => Codec::Zstd,
+        }
+    }
+}
+
+/// The number of a load's first stream, which the others follow: another one for each run, so that a topic can hold the records of many.
+pub(crate) fn new_stream() -> u32 {
+    let bits = RandomState::new().build_hasher().finish();
+    u32::try_from(bits >> 32).unwrap_or_default()
+}
+
+/// The `index`-th of `parts` almost equal shares.
+pub(crate) fn share(total: u64, index: usize, parts: usize) -> u64 {
+    let (index, parts) = (index as u64, parts.max(1) as u64);
+    total / parts + u64::from(index < total % parts)
+}
