@@ -15,12 +15,14 @@ pub struct RecordSet<'a> {
 impl<'a> RecordSet<'a> {
     /// The set in these bytes; nothing is checked yet.
     #[must_use]
+    #[inline]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// Its records, one after the other. Allocates nothing.
     #[must_use]
+    #[inline]
     pub const fn records(&self) -> Records<'a> {
         Records { rest: self.bytes, index: 0 }
     }
@@ -73,6 +75,7 @@ impl Record<'_> {
     /// The record's time in ns since the Unix epoch, in a frame with this timestamp (ns); saturates at 0 and `u64::MAX`.
     /// The frame's own time, to the nanosecond, if the delta is 0.
     #[must_use]
+    #[inline]
     pub fn timestamp_ns(&self, frame_timestamp: u64) -> u64 {
         if self.timestamp_delta_ms == 0 {
             return frame_timestamp;
@@ -91,6 +94,15 @@ pub(super) fn frame_ms(frame_timestamp: u64) -> i64 {
 pub struct Records<'a> {
     rest: &'a [u8],
     index: u32,
+}
+
+impl<'a> Records<'a> {
+    /// The bytes of the records that were not read yet; none behind an error.
+    #[must_use]
+    #[inline]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -112,8 +124,52 @@ impl<'a> Iterator for Records<'a> {
 
 impl std::iter::FusedIterator for Records<'_> {}
 
+/// Reads a record. Nearly all have no headers and lengths of a few bytes: those take a path that is small enough to be inlined, the others, and faults, the
+/// one that says what is wrong.
 #[inline]
 fn read_record<'a>(set: &mut &'a [u8], index: u32) -> Result<Record<'a>, RecordSetError> {
+    match read_plain(set) {
+        Some((record, behind)) => {
+            *set = behind;
+            Ok(record)
+        }
+        None => read_any(set, index),
+    }
+}
+
+/// A record without headers and without a fault, of less than 1 MiB, and what is behind it.
+#[inline(always)]
+fn read_plain(set: &[u8]) -> Option<(Record<'_>, &[u8])> {
+    let mut rest = set;
+    let size = u32::try_from(varint::read_short(&mut rest)?).ok()?;
+    let (record, behind) = rest.split_at_checked(size as usize)?;
+    let [attributes, rest @ ..] = record else { return None };
+    let mut rest = rest;
+    let timestamp_delta_ms = i64::from(varint::read_short(&mut rest)?);
+    let offset_delta = u32::try_from(varint::read_short(&mut rest)?).ok()?;
+    let key = plain_nullable(&mut rest)?;
+    let value = plain_nullable(&mut rest)?;
+    // The number of headers, and nothing behind it.
+    let [0] = rest else { return None };
+    let headers = Headers { rest: &[], count: 0, index: 0 };
+    Some((Record { attributes: *attributes, timestamp_delta_ms, offset_delta, key, value, headers }, behind))
+}
+
+/// A key or value; `None` where it cannot be read, or its length is odd.
+#[inline(always)]
+#[expect(clippy::option_option, reason = "the inner one is the field")]
+fn plain_nullable<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = varint::read_short(rest)?;
+    if length == -1 {
+        return Some(None);
+    }
+    let (field, behind) = rest.split_at_checked(u32::try_from(length).ok()? as usize)?;
+    *rest = behind;
+    Some(Some(field))
+}
+
+#[inline(never)]
+fn read_any<'a>(set: &mut &'a [u8], index: u32) -> Result<Record<'a>, RecordSetError> {
     let size = Fields { rest: set, index }.length_then_rest("length", set)?;
     let (record, behind) = set.split_at_checked(size).ok_or(RecordSetError::Cut { index, field: "length" })?;
     *set = behind;
@@ -138,7 +194,6 @@ impl<'a> Fields<'a> {
         RecordSetError::Cut { index: self.index, field }
     }
 
-    #[cold]
     const fn fault(&self, fault: VarintFault, field: &'static str) -> RecordSetError {
         match fault {
             VarintFault::Cut => RecordSetError::Cut { index: self.index, field },
@@ -146,26 +201,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
     fn i32(&mut self, field: &'static str) -> Result<i32, RecordSetError> {
         varint::read_i32(&mut self.rest).map_err(|fault| self.fault(fault, field))
     }
 
-    #[inline]
     fn count(&mut self, field: &'static str) -> Result<u32, RecordSetError> {
         let value = self.i32(field)?;
         u32::try_from(value).map_err(|_negative| RecordSetError::Negative { index: self.index, field, value: value.into() })
     }
 
     /// Reads a length, and moves `behind` past it.
-    #[inline]
     fn length_then_rest(mut self, field: &'static str, behind: &mut &'a [u8]) -> Result<usize, RecordSetError> {
         let length = self.count(field)?;
         *behind = self.rest;
         Ok(length as usize)
     }
 
-    #[inline]
     fn take(&mut self, length: u32, field: &'static str) -> Result<&'a [u8], RecordSetError> {
         let (bytes, rest) = self.rest.split_at_checked(length as usize).ok_or_else(|| self.cut(field))?;
         self.rest = rest;
@@ -173,7 +224,6 @@ impl<'a> Fields<'a> {
     }
 
     // "Length −1 is null; a length of 0 is empty."
-    #[inline]
     fn nullable(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, RecordSetError> {
         match self.i32(field)? {
             -1 => Ok(None),
@@ -185,7 +235,6 @@ impl<'a> Fields<'a> {
     }
 
     /// Walks over the headers once, so that reading them later cannot fail.
-    #[inline]
     fn headers(&mut self) -> Result<Headers<'a>, RecordSetError> {
         let count = self.count("header count")?;
         let headers = Headers { rest: self.rest, count, index: self.index };

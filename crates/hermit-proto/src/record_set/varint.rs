@@ -7,25 +7,29 @@ pub(super) enum VarintFault {
     TooLong,
 }
 
+/// Reads a number of at most three bytes; `None` where it is longer, or cut.
+#[inline(always)]
+pub(super) fn read_short(bytes: &mut &[u8]) -> Option<i32> {
+    let (raw, rest) = match *bytes {
+        [first @ 0..0x80, rest @ ..] => (i32::from(*first), rest),
+        [first, second @ 0..0x80, rest @ ..] => (i32::from(*first & 0x7f) | i32::from(*second) << 7, rest),
+        [first, second, third @ 0..0x80, rest @ ..] => {
+            (i32::from(*first & 0x7f) | i32::from(*second & 0x7f) << 7 | i32::from(*third) << 14, rest)
+        }
+        _ => return None,
+    };
+    *bytes = rest;
+    Some(raw >> 1 ^ -(raw & 1))
+}
+
 /// Reads a 32-bit number of at most five bytes.
-#[inline]
 pub(super) fn read_i32(bytes: &mut &[u8]) -> Result<i32, VarintFault> {
-    // Nearly all lengths and deltas fit one byte.
-    if let [first @ 0..0x80, rest @ ..] = *bytes {
-        *bytes = rest;
-        return Ok(i32::from(*first >> 1) ^ -i32::from(*first & 1));
-    }
     let raw = u32::try_from(read_raw(bytes, 32)?).map_err(|_over_32_bits| VarintFault::TooLong)?;
     Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
 }
 
 /// Reads a 64-bit number of at most ten bytes.
-#[inline]
 pub(super) fn read_i64(bytes: &mut &[u8]) -> Result<i64, VarintFault> {
-    if let [first @ 0..0x80, rest @ ..] = *bytes {
-        *bytes = rest;
-        return Ok(i64::from(*first >> 1) ^ -i64::from(*first & 1));
-    }
     let raw = read_raw(bytes, 64)?;
     Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
 }
@@ -115,15 +119,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_survives(value in any::<i64>()) {
+        fn every_number_survives(value in prop_oneof![any::<i64>(), -3_000_000i64..3_000_000, -9000i64..9000, -70i64..70]) {
             let mut out = Vec::new();
             write(&mut out, value);
             prop_assert_eq!(out.len(), size(value));
             let mut rest = &out[..];
             prop_assert_eq!(read_i64(&mut rest), Ok(value));
             prop_assert!(rest.is_empty());
+            let short = read_short(&mut &out[..]);
+            prop_assert_eq!(short.map(i64::from), (out.len() <= 3).then_some(value));
             for cut in 0..out.len() {
                 prop_assert_eq!(read_i64(&mut &out[..cut]), Err(VarintFault::Cut));
+                prop_assert_eq!(read_short(&mut &out[..cut]), None);
             }
         }
     }
