@@ -16,7 +16,8 @@ pub use backoff::BackoffConfig;
 pub use client::{Client, ClientBuilder};
 pub use consumer::{
     Acker, Assigned, AutoCommit, CommitHandle, Consumer, ConsumerBuilder, HandlerError, OnDamage, OnLostPosition, Otherwise,
-    Parallel, Position, RebalanceListener, Record, RecordStream, Revoked, Start, Subscription, TopicPartition,
+    Parallel, Position, RebalanceListener, Record, RecordHeaders, RecordRef, RecordStream, Records, RecordsIter, Revoked, Start,
+    Subscription, TopicPartition,
 };
 pub use error::{Error, Fault, Fencing, ProtocolFault, RecordFault, Result};
 pub use producer::{

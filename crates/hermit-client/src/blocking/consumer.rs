@@ -11,8 +11,8 @@ use super::runtime::waiting;
 use super::{Runtime, settings};
 use crate::admin::Committed;
 use crate::consumer::{
-    Acker, AutoCommit, HandlerError, OnDamage, OnLostPosition, Otherwise, Parallel, Position, RebalanceListener, Record, Start,
-    Subscription,
+    Acker, AutoCommit, HandlerError, OnDamage, OnLostPosition, Otherwise, Parallel, Position, RebalanceListener, Record, Records,
+    Start, Subscription,
 };
 use crate::error::Result;
 
@@ -89,6 +89,22 @@ impl Consumer {
         self.runtime.run(self.inner.recv_batch(max))
     }
 
+    /// The next records, as many as came together, waiting for them: the fastest way to read. `None` when nothing more can come.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::recv_records`].
+    pub fn recv_records(&mut self) -> Result<Option<Records>> {
+        self.runtime.run(self.inner.recv_records())
+    }
+
+    /// The next records, if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::try_recv_records`].
+    pub fn try_recv_records(&mut self) -> Result<Option<Records>> {
+        self.runtime.enter(|| self.inner.try_recv_records())
+    }
+
     /// The next record, if that needs no waiting.
     ///
     /// # Errors
@@ -147,6 +163,14 @@ impl Consumer {
     /// As [`crate::Consumer::ack`].
     pub fn ack(&self, record: &Record) -> Result<()> {
         self.runtime.enter(|| self.inner.ack(record))
+    }
+
+    /// All of these records are processed.
+    ///
+    /// # Errors
+    /// As [`crate::Consumer::ack_records`].
+    pub fn ack_records(&self, records: &Records) -> Result<()> {
+        self.runtime.enter(|| self.inner.ack_records(records))
     }
 
     /// To acknowledge records from other threads.

@@ -158,6 +158,11 @@ impl Assignment {
         self.end.is_none_or(|end| offset < end)
     }
 
+    /// The end that was set: nothing at or behind it is handed out.
+    pub(super) const fn end(&self) -> Option<Offset> {
+        self.end
+    }
+
     /// Everything before `next` was handed out, or is not there.
     pub(super) fn advance(&mut self, next: Offset, epoch: Option<LeaderEpoch>) {
         self.position = self.position.max(next);

@@ -4,17 +4,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hermit_proto::record_set::{RecordSet, unpack};
+use hermit_proto::record_set::{Record as InSet, RecordSet, RecordSetError, unpack};
 use hermit_proto::{
     Attributes, FrameError, FrameLimits, FramePrefix, FrameSalt, FrameView, Generation, Offset, PREFIX_SIZE, PartitionId, TopicId,
 };
 
 use super::group::Tenure;
 use super::record::Record;
+use super::records::Records;
 use crate::error::Error;
 
 /// Records that are decoded at a time: enough to make the call cheap, few enough to keep what waits small.
 const MAX_DECODED: usize = 4096;
+
+/// Messages that came alone and are handed out together.
+const MAX_GATHERED: usize = 1024;
 
 /// The unit's own limit bounds a frame, and nothing is allocated by its record count.
 const LIMITS: FrameLimits = FrameLimits { max_body_bytes: u32::MAX as u64, max_record_count: u32::MAX };
@@ -45,7 +49,9 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 struct OpenSet {
     prefix: FramePrefix,
-    set: Bytes,
+    /// From the first record on that is not decoded.
+    rest: Bytes,
+    /// Records that are.
     decoded: usize,
 }
 
@@ -93,6 +99,43 @@ impl Chunk {
         }
     }
 
+    /// As [`Chunk::decode`], but a set, or what is left of it, is taken in one piece. Messages that came alone are gathered. `None` when
+    /// nothing is left.
+    ///
+    /// # Errors
+    /// As [`Chunk::decode`].
+    pub(super) fn take(&mut self, source: &Source, mut position: Offset) -> Result<Option<Records>, Error> {
+        if let Some(error) = self.trouble.take() {
+            return Err(error);
+        }
+        let mut alone = VecDeque::new();
+        while alone.len() < MAX_GATHERED {
+            if self.set.is_some() && !alone.is_empty() {
+                break;
+            }
+            if let Some(open) = self.set.take() {
+                match open.take(source, position) {
+                    (None, None) => continue,
+                    (None, Some(error)) => return Err(error),
+                    (records, trouble) => {
+                        self.trouble = trouble;
+                        return Ok(records);
+                    }
+                }
+            }
+            match self.open_frame(source, position, &mut alone) {
+                Ok(true) => position = alone.back().map_or(position, Record::next_offset),
+                Ok(false) => break,
+                Err(error) if alone.is_empty() => return Err(error),
+                Err(error) => {
+                    self.trouble = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(Records::apart(alone.into()))
+    }
+
     /// Checks the next frame, and takes its record or opens its set.
     fn open_frame(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
         if self.frames.is_empty() {
@@ -116,7 +159,7 @@ impl Chunk {
                 Ok(std::borrow::Cow::Owned(set)) => set.into(),
                 Err(error) => return Err(source.bad_set(first, next, &error)),
             };
-            self.set = Some(OpenSet { prefix, set, decoded: 0 });
+            self.set = Some(OpenSet { prefix, rest: set, decoded: 0 });
             return Ok(true);
         }
         let value = (!prefix.has(Attributes::TOMBSTONE)).then(|| frame.slice_ref(view.payload()));
@@ -159,26 +202,51 @@ impl Chunk {
 }
 
 impl OpenSet {
+    /// The offset of a record of the set.
+    fn at(&self, index: usize) -> Offset {
+        self.prefix.offset().checked_add(index as u64).unwrap_or(self.prefix.next_offset())
+    }
+
+    /// Checks that a record is what its place in the set says.
+    fn check<'a>(
+        &self,
+        source: &Source,
+        position: Offset,
+        found: usize,
+        record: Result<InSet<'a>, RecordSetError>,
+    ) -> Result<InSet<'a>, Error> {
+        let (count, next) = (self.prefix.header.record_count, self.prefix.next_offset());
+        let bad = |problem: &dyn std::fmt::Display| source.bad_set(self.at(found).max(position), next, problem);
+        match record {
+            Err(error) => Err(bad(&error)),
+            Ok(_) if found >= count as usize => {
+                let problem = format_args!("it holds more than the {count} records that its frame names");
+                Err(source.bad_set(next, next, &problem))
+            }
+            Ok(record) if record.offset_delta as usize != found => {
+                Err(bad(&format_args!("record {found} counts itself as {}", record.offset_delta)))
+            }
+            Ok(record) => Ok(record),
+        }
+    }
+
+    /// That there is no record behind `found`.
+    fn check_end(&self, source: &Source, position: Offset, found: usize) -> Result<(), Error> {
+        let count = self.prefix.header.record_count;
+        if found >= count as usize {
+            return Ok(());
+        }
+        let problem = format_args!("it holds {found} of the {count} records that its frame names");
+        Err(source.bad_set(self.at(found).max(position), self.prefix.next_offset(), &problem))
+    }
+
     /// Decodes some records. `false` when the set has no more.
     fn decode(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
-        let count = self.prefix.header.record_count as usize;
-        let (first, next) = (self.prefix.offset(), self.prefix.next_offset());
-        let at = |index: usize| first.checked_add(index as u64).unwrap_or(next);
         let mut found = self.decoded;
-        for record in RecordSet::new(&self.set).records().skip(self.decoded).take(MAX_DECODED) {
-            let bad = |problem: &dyn std::fmt::Display| source.bad_set(at(found).max(position), next, problem);
-            let record = record.map_err(|error| bad(&error))?;
-            if found >= count {
-                return Err(source.bad_set(
-                    next,
-                    next,
-                    &format_args!("it holds more than the {count} records that its frame names"),
-                ));
-            }
-            if record.offset_delta as usize != found {
-                return Err(bad(&format_args!("record {found} counts itself as {}", record.offset_delta)));
-            }
-            let offset = at(found);
+        let mut in_set = RecordSet::new(&self.rest).records();
+        for record in in_set.by_ref().take(MAX_DECODED) {
+            let record = self.check(source, position, found, record)?;
+            let offset = self.at(found);
             found += 1;
             if offset < position {
                 continue;
@@ -190,11 +258,11 @@ impl OpenSet {
                 offset,
                 timestamp: record.timestamp_ns(self.prefix.header.timestamp),
                 append_time: self.prefix.extension.append_time,
-                key: record.key.map(|key| self.set.slice_ref(key)),
-                value: record.value.map(|value| self.set.slice_ref(value)),
+                key: record.key.map(|key| self.rest.slice_ref(key)),
+                value: record.value.map(|value| self.rest.slice_ref(value)),
                 headers: record
                     .headers
-                    .map(|(name, value)| (name.to_owned(), value.map(|value| self.set.slice_ref(value))))
+                    .map(|(name, value)| (name.to_owned(), value.map(|value| self.rest.slice_ref(value))))
                     .collect(),
                 leader_epoch: self.prefix.extension.leader_epoch,
                 span: 1,
@@ -202,13 +270,40 @@ impl OpenSet {
                 tenure: Tenure::default(),
             });
         }
-        if found == self.decoded && found < count {
-            let problem = format_args!("it holds {found} of the {count} records that its frame names");
-            return Err(source.bad_set(at(found).max(position), next, &problem));
+        if found == self.decoded {
+            return self.check_end(source, position, found).map(|()| false);
         }
-        let more = found > self.decoded;
+        self.rest = self.rest.slice_ref(in_set.as_bytes());
         self.decoded = found;
-        Ok(more)
+        Ok(true)
+    }
+
+    /// Takes the records from `position` on, up to what is wrong behind them.
+    fn take(self, source: &Source, position: Offset) -> (Option<Records>, Option<Error>) {
+        let first = self.at(self.decoded).max(position);
+        let skipped = usize::try_from(first.0 - self.at(self.decoded).0).unwrap_or(usize::MAX);
+        let count = self.prefix.header.record_count as usize;
+        let mut found = self.decoded;
+        let mut in_set = RecordSet::new(&self.rest).records();
+        let mut begin = in_set.as_bytes();
+        let mut trouble = None;
+        while let Some(record) = in_set.next() {
+            let fits = record.as_ref().is_ok_and(|record| record.offset_delta as usize == found && found < count);
+            if !fits && let Err(error) = self.check(source, position, found, record) {
+                trouble = Some(error);
+                break;
+            }
+            found += 1;
+            if found - self.decoded == skipped {
+                begin = in_set.as_bytes();
+            }
+        }
+        let trouble = trouble.or_else(|| self.check_end(source, position, found).err());
+        let len = (found - self.decoded).saturating_sub(skipped);
+        let key = (source.topic_id, source.partition);
+        let records =
+            (len > 0).then(|| Records::of_set(source.topic.clone(), key, &self.prefix, first, len, self.rest.slice_ref(begin)));
+        (records, trouble)
     }
 }
 

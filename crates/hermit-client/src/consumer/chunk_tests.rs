@@ -34,8 +34,41 @@ fn set_of(values: &[&str], codec: Codec, count: u32, offset: u64) -> Vec<u8> {
     stamped(&ProducedFrame::record_set(0, codec, count, &builder.finish(codec).unwrap()), offset)
 }
 
-/// What comes out: values with their offsets, and errors, with the position following the skip policy.
+/// What comes out: values with their offsets, and errors, with the position following the skip policy. One by one and whole it is the same.
 fn read(bytes: Vec<u8>, position: u64, next: u64) -> Vec<Result<(u64, String), Error>> {
+    let each = read_each(bytes.clone(), position, next);
+    assert_eq!(format!("{:?}", read_whole(bytes, position, next)), format!("{each:?}"));
+    each
+}
+
+fn read_whole(bytes: Vec<u8>, position: u64, next: u64) -> Vec<Result<(u64, String), Error>> {
+    let mut chunk = Chunk::new(bytes.into(), Offset(next));
+    let mut position = Offset(position);
+    let mut out = Vec::new();
+    loop {
+        match chunk.take(&source(), position) {
+            Ok(None) => return out,
+            Ok(Some(records)) => {
+                assert_eq!(records.iter().len(), records.iter().count(), "all can be read again");
+                assert_eq!(records.iter().next().unwrap().offset, records.first_offset());
+                for record in &records {
+                    let value = record.value.unwrap_or(b"(null)");
+                    out.push(Ok((record.offset.0, String::from_utf8(value.to_vec()).unwrap())));
+                    position = record.next_offset();
+                }
+                assert_eq!(position, records.next_offset());
+            }
+            Err(error) => {
+                if let Error::Corrupt { next, .. } | Error::BadRecordSet { next, .. } = error {
+                    position = position.max(next);
+                }
+                out.push(Err(error));
+            }
+        }
+    }
+}
+
+fn read_each(bytes: Vec<u8>, position: u64, next: u64) -> Vec<Result<(u64, String), Error>> {
     let mut chunk = Chunk::new(bytes.into(), Offset(next));
     let mut position = Offset(position);
     let mut out = Vec::new();
@@ -178,6 +211,38 @@ fn large_sets_are_decoded_piece_by_piece() {
         position = records.back().unwrap().next_offset();
     }
     assert_eq!(pieces, [MAX_DECODED, MAX_DECODED, 5]);
+}
+
+#[test]
+fn what_is_left_of_a_set_is_taken_whole_and_messages_are_gathered() {
+    let count = MAX_DECODED + 7;
+    let set = set_of(&vec!["v"; count], Codec::None, u32::try_from(count).unwrap(), 0);
+    let behind = count as u64;
+    let frames = [set, message("a", behind), message("b", behind + 1), set_of(&["c", "d"], Codec::None, 2, behind + 2)];
+    let mut chunk = Chunk::new(frames.concat().into(), Offset(behind + 4));
+    let mut records = VecDeque::new();
+    assert!(chunk.decode(&source(), Offset(0), &mut records).unwrap());
+    let mut position = records.back().unwrap().next_offset();
+    let mut pieces = Vec::new();
+    while let Some(records) = chunk.take(&source(), position).unwrap() {
+        assert_eq!(records.first_offset(), position);
+        position = records.next_offset();
+        pieces.push(records.len());
+    }
+    assert_eq!((pieces, position), (vec![7, 2, 2], Offset(behind + 4)));
+}
+
+#[test]
+fn records_can_be_cut_at_an_offset_and_parted() {
+    for frames in [set_of(&["a", "b", "c"], Codec::Lz4, 3, 4), [message("a", 4), message("b", 5), message("c", 6)].concat()] {
+        let mut chunk = Chunk::new(frames.into(), Offset(7));
+        let mut records = chunk.take(&source(), Offset(4)).unwrap().unwrap();
+        records.cut_at(Offset(6));
+        assert_eq!((records.len(), records.iter().count(), records.next_offset()), (2, 2, Offset(6)));
+        let each = records.into_each();
+        assert_eq!(each.iter().map(|record| record.offset.0).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(each[1].value.as_deref(), Some(&b"b"[..]));
+    }
 }
 
 #[test]

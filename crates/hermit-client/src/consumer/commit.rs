@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::assignment::not_assigned;
 use super::group::{CommitWait, Place, Shared};
-use super::{Consumer, Position, Record};
+use super::{Consumer, Position, Record, Records};
 use crate::admin::Committed;
 use crate::error::{Error, Fencing, Result};
 
@@ -42,6 +42,15 @@ impl Acker {
         let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
         let key = (record.topic_id, record.partition);
         if self.shared.with(|state| state.acknowledge(key, record.tenure, record.offset, next, Instant::now())) {
+            self.shared.wake();
+        }
+    }
+
+    /// All of these records are processed, as [`Acker::ack`] says it of one.
+    pub fn ack_records(&self, records: &Records) {
+        let next = Place { offset: records.next_offset(), epoch: records.leader_epoch() };
+        let (key, tenure, first) = (records.key(), records.tenure, records.first_offset());
+        if self.shared.with(|state| state.acknowledge(key, tenure, first, next, Instant::now())) {
             self.shared.wake();
         }
     }
@@ -148,6 +157,14 @@ impl Consumer {
     /// [`Error::NoGroup`].
     pub fn ack(&self, record: &Record) -> Result<()> {
         self.acker().map(|acker| acker.ack(record))
+    }
+
+    /// All of these records are processed, as [`Consumer::ack`] says it of one.
+    ///
+    /// # Errors
+    /// [`Error::NoGroup`].
+    pub fn ack_records(&self, records: &Records) -> Result<()> {
+        self.acker().map(|acker| acker.ack_records(records))
     }
 
     /// What the group has committed for an assigned partition.

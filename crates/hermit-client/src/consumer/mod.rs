@@ -10,6 +10,7 @@ mod listener;
 mod parallel;
 mod rebalance;
 mod record;
+mod records;
 mod seek;
 mod stream;
 mod stream_adapter;
@@ -28,6 +29,7 @@ pub use config::{AutoCommit, ConsumerBuilder, OnDamage, OnLostPosition, Otherwis
 pub use listener::{Assigned, RebalanceListener, Revoked, TopicPartition};
 pub use parallel::{HandlerError, Parallel};
 pub use record::{Position, Record};
+pub use records::{RecordHeaders, RecordRef, Records, RecordsIter};
 pub use stream_adapter::RecordStream;
 pub use subscription::Subscription;
 

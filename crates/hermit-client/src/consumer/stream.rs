@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::assignment::{Remedy, Reset, State};
 use super::chunk::Chunk;
 use super::group::{Key, Place};
-use super::{Consumer, Current, Record};
+use super::{Consumer, Current, Record, Records};
 use crate::conn::{Event, SlotId};
 use crate::error::{Error, ProtocolFault, Result};
 
@@ -17,8 +17,8 @@ const COPY_BELOW_BYTES: usize = 16 << 10;
 
 /// What a wait brought.
 #[derive(Debug)]
-pub(super) enum Turn {
-    Record(Record),
+pub(super) enum Turn<T> {
+    Taken(T),
     /// Nothing more of these is handed out.
     Gone(Vec<Key>),
     /// Nothing more can come.
@@ -26,12 +26,15 @@ pub(super) enum Turn {
 }
 
 #[derive(Debug)]
-enum Ready {
-    Record(Record),
+pub(super) enum Ready<T> {
+    Taken(T),
     Nothing,
     /// There is a record, but something about the group is to be found out first.
     Held,
 }
+
+/// Takes what needs no waiting.
+pub(super) type Take<T> = fn(&mut Consumer) -> Result<Ready<T>>;
 
 /// What waits for its turn.
 #[derive(Debug)]
@@ -61,13 +64,56 @@ impl Consumer {
     /// [`Error::ProcessingTimeout`], [`Error::Refused`] where the group does not take the member in again.
     pub async fn recv(&mut self) -> Result<Option<Record>> {
         let _call = self.enter();
+        self.taken(Self::next_ready).await
+    }
+
+    async fn taken<T>(&mut self, take: Take<T>) -> Result<Option<T>> {
         loop {
-            match self.turn(true).await? {
-                Turn::Record(record) => return Ok(Some(record)),
+            match self.turn(Some(take)).await? {
+                Turn::Taken(taken) => return Ok(Some(taken)),
                 Turn::Over => return Ok(None),
                 Turn::Gone(_) => {}
             }
         }
+    }
+
+    /// The next records, as many as came together in one record set (or one behind the other without sets), waiting for them. The fastest
+    /// way to read: they are borrowed from what came over the network. `None` when nothing more can come.
+    ///
+    /// All promises of [`Consumer::recv`] hold, and what counts as processed ([`AutoCommit`](crate::AutoCommit)) is counted for all of them together: acknowledge
+    /// them by [`Consumer::ack_records`], and commit them by [`Consumer::commit`], or
+    /// [`Consumer::commit_positions`] with [`Position::from`](crate::Position). Can be cancelled at any time without losing a record, and called in turn with
+    /// `recv`.
+    ///
+    /// ```no_run
+    /// use hermit_client::{Client, Start};
+    ///
+    /// # async fn example() -> hermit_client::Result<()> {
+    /// let client = Client::connect("127.0.0.1:9092").await?;
+    /// let mut consumer = client.consumer().build()?;
+    /// consumer.assign("flights", 0, Start::Earliest).await?;
+    /// while let Some(records) = consumer.recv_records().await? {
+    ///     for record in &records {
+    ///         println!("{} {:?}", record.offset, record.value);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Consumer::recv`]. Records before a damaged place are handed out first.
+    pub async fn recv_records(&mut self) -> Result<Option<Records>> {
+        let _call = self.enter();
+        self.taken(Self::next_records).await
+    }
+
+    /// The next records, if some are at hand. Must be called again and again for reading to go on.
+    ///
+    /// # Errors
+    /// As [`Consumer::recv_records`], but for [`Error::Timeout`].
+    pub fn try_recv_records(&mut self) -> Result<Option<Records>> {
+        self.try_take(Self::next_records)
     }
 
     /// The next record and those behind it that need no waiting, `max` at most. Empty when nothing more can come.
@@ -80,17 +126,13 @@ impl Consumer {
             return Ok(batch);
         }
         let _call = self.enter();
-        loop {
-            match self.turn(true).await? {
-                Turn::Record(first) => batch.push(first),
-                Turn::Over => return Ok(batch),
-                Turn::Gone(_) => continue,
-            }
-            break;
+        match self.taken(Self::next_ready).await? {
+            Some(first) => batch.push(first),
+            None => return Ok(batch),
         }
         while batch.len() < max {
             match self.next_ready() {
-                Ok(Ready::Record(record)) => batch.push(record),
+                Ok(Ready::Taken(record)) => batch.push(record),
                 Ok(Ready::Nothing | Ready::Held) => break,
                 Err(error) => {
                     self.deferred = Some(error);
@@ -106,20 +148,24 @@ impl Consumer {
     /// # Errors
     /// As [`Consumer::recv`], but for [`Error::Timeout`].
     pub fn try_recv(&mut self) -> Result<Option<Record>> {
+        self.try_take(Self::next_ready)
+    }
+
+    fn try_take<T>(&mut self, take: Take<T>) -> Result<Option<T>> {
         let _call = self.enter();
         if let Some(error) = self.deferred.take() {
             return Err(error);
         }
         let gone = self.follow_group()?;
         self.gone.extend(gone);
-        match self.next_ready()? {
-            Ready::Record(record) => Ok(Some(record)),
+        match take(self)? {
+            Ready::Taken(taken) => Ok(Some(taken)),
             Ready::Nothing | Ready::Held => Ok(None),
         }
     }
 
-    /// Waits for something to happen: a record, if one is to be taken, or partitions that are not read any more.
-    pub(super) async fn turn(&mut self, take: bool) -> Result<Turn> {
+    /// Waits for something to happen: something to take, if it is to be taken, or partitions that are not read any more.
+    pub(super) async fn turn<T>(&mut self, take: Option<Take<T>>) -> Result<Turn<T>> {
         if let Some(error) = self.deferred.take() {
             return Err(error);
         }
@@ -128,23 +174,23 @@ impl Consumer {
             if !gone.is_empty() {
                 return Ok(Turn::Gone(gone));
             }
-            let ready = if take {
-                self.next_ready()?
+            let ready = if let Some(take) = take {
+                take(self)?
             } else {
                 // Nobody wants a record now, but lost sessions are noticed, and answers heard.
                 self.take_events()?;
                 self.follow_session()?;
                 Ready::Held
             };
-            if let Ready::Record(record) = ready {
-                return Ok(Turn::Record(record));
+            if let Ready::Taken(taken) = ready {
+                return Ok(Turn::Taken(taken));
             }
             if self.is_behind() {
                 continue;
             }
             if let Some((slot, reset)) = self.lost() {
                 self.find_position(slot, reset).await?;
-            } else if take && self.is_over() {
+            } else if take.is_some() && self.is_over() {
                 return Ok(Turn::Over);
             } else {
                 self.wait().await?;
@@ -163,7 +209,7 @@ impl Consumer {
     }
 
     /// The next record that needs no waiting.
-    fn next_ready(&mut self) -> Result<Ready> {
+    pub(super) fn next_ready(&mut self) -> Result<Ready<Record>> {
         loop {
             match self.next_decoded() {
                 Ready::Nothing => {}
@@ -172,13 +218,61 @@ impl Consumer {
             // First, so that no answer is missed that came while the application was busy.
             self.take_events()?;
             self.follow_session()?;
-            if !self.decode_more()? {
+            if !self.decode_more(None)? {
                 return Ok(Ready::Nothing);
             }
         }
     }
 
-    fn next_decoded(&mut self) -> Ready {
+    /// The next records that need no waiting.
+    fn next_records(&mut self) -> Result<Ready<Records>> {
+        loop {
+            // Those that `recv` decoded before it was their turn.
+            if let Some(records) = Records::apart(std::mem::take(&mut self.records).into()) {
+                match self.hand_out(records) {
+                    Ready::Nothing => {}
+                    ready => return Ok(ready),
+                }
+            }
+            self.take_events()?;
+            self.follow_session()?;
+            let mut whole = None;
+            let more = self.decode_more(Some(&mut whole))?;
+            match whole.map_or(Ready::Nothing, |records| self.hand_out(records)) {
+                Ready::Nothing if more => {}
+                ready => return Ok(ready),
+            }
+        }
+    }
+
+    /// Hands out records of the present partition, as far as they lie before its end.
+    fn hand_out(&mut self, mut records: Records) -> Ready<Records> {
+        let Some(assignment) = self.current.as_ref().and_then(|current| self.assignments.get_mut(&current.slot)) else {
+            return Ready::Nothing;
+        };
+        if !assignment.wants(records.first_offset()) {
+            assignment.advance(records.first_offset(), None);
+            return Ready::Nothing;
+        }
+        if let Some(end) = assignment.end() {
+            records.cut_at(end);
+        }
+        let next = Place { offset: records.next_offset(), epoch: records.leader_epoch() };
+        if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
+            let (key, tenure, offset) = (assignment.key(), assignment.tenure, records.first_offset());
+            let handed = shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now()));
+            let Some(generation) = handed else {
+                self.records = records.into_each().into();
+                return Ready::Held;
+            };
+            records.generation = generation;
+            records.tenure = tenure;
+        }
+        assignment.advance(next.offset, Some(next.epoch));
+        Ready::Taken(records)
+    }
+
+    fn next_decoded(&mut self) -> Ready<Record> {
         let Some(record) = self.records.front_mut() else { return Ready::Nothing };
         let Some(assignment) = self.current.as_ref().and_then(|current| self.assignments.get_mut(&current.slot)) else {
             self.records.clear();
@@ -199,11 +293,12 @@ impl Consumer {
             record.tenure = tenure;
         }
         assignment.advance(next.offset, Some(next.epoch));
-        self.records.pop_front().map_or(Ready::Nothing, Ready::Record)
+        self.records.pop_front().map_or(Ready::Nothing, Ready::Taken)
     }
 
-    /// Decodes more records, or handles trouble. `false` when there is nothing to work on.
-    fn decode_more(&mut self) -> Result<bool> {
+    /// Decodes more records, or handles trouble. `false` when there is nothing to work on. Records come one by one, or in one piece, where
+    /// there is a place for it.
+    fn decode_more(&mut self, whole: Option<&mut Option<Records>>) -> Result<bool> {
         if let Some(mut current) = self.current.take() {
             let Some(assignment) = self.assignments.get_mut(&current.slot) else { return Ok(true) };
             if assignment.subscription() != Some(current.subscription) {
@@ -213,7 +308,15 @@ impl Consumer {
                 }
                 return Ok(true);
             }
-            match current.chunk.decode(&assignment.source, assignment.position(), &mut self.records) {
+            let (source, position) = (&assignment.source, assignment.position());
+            let decoded = match whole {
+                None => current.chunk.decode(source, position, &mut self.records),
+                Some(place) => current.chunk.take(source, position).map(|records| {
+                    *place = records;
+                    place.is_some()
+                }),
+            };
+            match decoded {
                 Ok(true) => self.current = Some(current),
                 Ok(false) => {
                     assignment.advance(current.chunk.next_offset(), None);

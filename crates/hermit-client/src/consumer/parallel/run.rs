@@ -103,8 +103,8 @@ impl Run {
                 () = &mut shutdown => return Ok(()),
                 Some(ended) = self.tasks.join_next_with_id() => self.finished(ended)?,
                 () = wait_until(retry_at) => self.release_delayed(),
-                turn = consumer.turn(room) => match turn {
-                    Ok(Turn::Record(record)) => self.take(record),
+                turn = consumer.turn(room.then_some(Consumer::next_ready)) => match turn {
+                    Ok(Turn::Taken(record)) => self.take(record),
                     Ok(Turn::Gone(keys)) => self.let_go(&keys),
                     Ok(Turn::Over) => self.over = true,
                     Err(error) if goes_on(&error) => tracing::warn!(%error, "processing goes on"),
