@@ -40,8 +40,10 @@ impl Share {
     /// Holds `bytes` from now on. What is there already is counted whether or not it fits; the answer tells whether more may be read.
     pub(crate) fn set(&mut self, bytes: u64) -> bool {
         let mut used = self.budget.used_bytes.lock();
+        // Nobody waits who has seen room.
+        let was_full = *used >= self.budget.limit_bytes;
         *used = used.saturating_sub(self.bytes).saturating_add(bytes);
-        let (freed, fits) = (bytes < self.bytes, *used <= self.budget.limit_bytes);
+        let (freed, fits) = (was_full && bytes < self.bytes, *used <= self.budget.limit_bytes);
         drop(used);
         self.bytes = bytes;
         if freed {

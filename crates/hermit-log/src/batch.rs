@@ -1,7 +1,7 @@
 //! A batch: whole version-2 frames whose producer's half has been checked, ready to be appended in one write.
 
 use bytes::BytesMut;
-use hermit_proto::{Attributes, FrameError, FrameLimits, FramePrefix, FrameView, Offset, PREFIX_SIZE};
+use hermit_proto::{Attributes, FrameError, FrameLimits, FramePrefix, FrameView, Offset, PREFIX_SIZE, ProducedFrame};
 
 use crate::error::LogError;
 
@@ -27,8 +27,8 @@ impl BatchFrame {
     }
 }
 
-/// Frames that belong in one append. Made only by checking them, outside any lock.
-#[derive(Debug)]
+/// Frames that belong in one append. Made only by checking them, or from their parts, outside any lock.
+#[derive(Debug, Default)]
 pub struct Batch {
     bytes: BytesMut,
     frames: Vec<BatchFrame>,
@@ -46,15 +46,44 @@ impl Batch {
             let index = frames.len();
             let bad = |source| LogError::Frame { index, source };
             let (view, behind) = FrameView::split(rest, limits).map_err(bad)?;
-            if view.prefix.has(Attributes::CONTROL) {
-                return Err(bad(FrameError::Contradiction("control frames are the broker's")));
-            }
+            refuse_control(&view.prefix).map_err(bad)?;
             view.verify_body().map_err(bad)?;
             let start = bytes.len() - rest.len();
             frames.push(BatchFrame { prefix: view.prefix, start, offset: Offset::ZERO, duplicate: false });
             rest = behind;
         }
         Ok(Self { bytes, frames })
+    }
+
+    /// Adds a frame whose body checksum is made here, and so needs no check. Within the room that the batch has, nothing is allocated.
+    ///
+    /// # Errors
+    /// What is wrong with its sizes and fields; the batch is as before.
+    pub fn push(&mut self, frame: &ProducedFrame<'_>, limits: &FrameLimits) -> Result<(), FrameError> {
+        let encoded = frame.prefix()?;
+        let prefix = FramePrefix::decode(&encoded);
+        prefix.check(limits)?;
+        refuse_control(&prefix)?;
+        let start = self.bytes.len();
+        let key = frame.key.unwrap_or_default();
+        self.bytes.reserve(PREFIX_SIZE.saturating_add(key.len()).saturating_add(frame.payload.len()));
+        self.bytes.extend_from_slice(&encoded);
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(frame.payload);
+        self.frames.push(BatchFrame { prefix, start, offset: Offset::ZERO, duplicate: false });
+        Ok(())
+    }
+
+    /// Forgets the frames. The room stays, for the next ones.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+
+    /// Bytes of memory that it holds, whether or not they are used.
+    #[must_use]
+    pub fn room_bytes(&self) -> usize {
+        self.bytes.capacity().saturating_add(self.frames.capacity().saturating_mul(size_of::<BatchFrame>()))
     }
 
     /// The frames, in order. Their offsets are set by the append.
@@ -86,7 +115,45 @@ impl Batch {
     }
 }
 
+fn refuse_control(prefix: &FramePrefix) -> Result<(), FrameError> {
+    if prefix.has(Attributes::CONTROL) {
+        return Err(FrameError::Contradiction("control frames are the broker's"));
+    }
+    Ok(())
+}
+
 /// The prefix of the frame at `start`.
 pub(crate) fn prefix_at(bytes: &mut [u8], start: usize) -> Option<&mut [u8; PREFIX_SIZE]> {
     bytes.get_mut(start..)?.first_chunk_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_made_here_are_those_that_a_check_accepts() {
+        let limits = FrameLimits { max_body_bytes: 6, max_record_count: 5 };
+        let mut batch = Batch::default();
+        for _ in 0..2 {
+            batch.clear();
+            batch.push(&ProducedFrame::message(7, Some(b"key"), b"abc"), &limits).unwrap();
+            batch.push(&ProducedFrame { record_count: 5, ..ProducedFrame::message(8, None, b"") }, &limits).unwrap();
+            for bad in [
+                ProducedFrame::message(9, Some(b"key"), b"abcd"),
+                ProducedFrame { record_count: 6, ..ProducedFrame::message(9, None, b"") },
+                ProducedFrame {
+                    record_count: 0,
+                    attributes: Attributes(Attributes::CONTROL),
+                    ..ProducedFrame::message(9, None, b"")
+                },
+            ] {
+                batch.push(&bad, &limits).unwrap_err();
+            }
+            let parsed = Batch::parse(BytesMut::from(batch.as_bytes()), &limits).unwrap();
+            let parts = |batch: &Batch| batch.frames().iter().map(|frame| (frame.prefix, frame.start)).collect::<Vec<_>>();
+            assert_eq!(parts(&parsed), parts(&batch));
+            assert_eq!(batch.frames().len(), 2);
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! Cuts a stream of bytes into units. Nothing is allocated for bytes that were only announced.
 
-use bytes::BytesMut;
+use std::ops::ControlFlow;
+
+use bytes::{Buf as _, BytesMut};
 
 use crate::header::{HEADER_SIZE, Header, magic};
 use crate::ids::CorrelationId;
 use crate::session::{MAX_PLAIN_REQUEST_BYTES, Operation, Status, WireError};
-use crate::unit::{Unit, unit_bytes};
+use crate::unit::{Unit, UnitView, unit_bytes};
 
 /// Least room offered for a read: idle connections cost no more than this.
 const MIN_READ_BYTES: usize = 4 << 10;
@@ -164,10 +166,19 @@ impl Deframer {
     }
 
     fn take(&mut self, size: usize) -> BytesMut {
+        self.note_taken(size);
+        self.buffer.split_to(size.min(self.buffer.len()))
+    }
+
+    fn drop_front(&mut self, size: usize) {
+        self.note_taken(size);
+        self.buffer.advance(size.min(self.buffer.len()));
+    }
+
+    const fn note_taken(&mut self, size: usize) {
         if let Some(offer) = &mut self.offer {
             offer.taken = offer.taken.saturating_add(size);
         }
-        self.buffer.split_to(size.min(self.buffer.len()))
     }
 
     /// The next whole unit, or `None` until more bytes have come.
@@ -176,21 +187,59 @@ impl Deframer {
     /// [`DeframeError`], as soon as a header is there to tell.
     pub fn next_unit(&mut self) -> Result<Option<Unit>, DeframeError> {
         self.skip();
-        if let Some(first) = self.buffer.first()
+        match self.whole(0) {
+            Ok(Some((header, size))) => Ok(Some(Unit { header, bytes: self.take(size) })),
+            Ok(None) => Ok(None),
+            Err(refused) => Err(self.refuse(refused)),
+        }
+    }
+
+    /// Gives whole units to `each` until that breaks, or until more bytes have to come; what was given is taken out. Costs nothing that
+    /// [`Deframer::next_unit`] spends on a unit that outlives the buffer.
+    ///
+    /// # Errors
+    /// As [`Deframer::next_unit`], behind the units that were given.
+    pub fn each_unit<B>(&mut self, mut each: impl FnMut(UnitView<'_>) -> ControlFlow<B>) -> Result<ControlFlow<B>, DeframeError> {
+        self.skip();
+        let mut at = 0;
+        let ended = loop {
+            match self.whole(at) {
+                Ok(Some((header, size))) => {
+                    let bytes = self.buffer.get(at..at.saturating_add(size)).unwrap_or_default();
+                    at = at.saturating_add(size);
+                    if let ControlFlow::Break(value) = each(UnitView { header, bytes }) {
+                        break Ok(ControlFlow::Break(value));
+                    }
+                }
+                Ok(None) => break Ok(ControlFlow::Continue(())),
+                Err(refused) => break Err(refused),
+            }
+        };
+        self.drop_front(at);
+        ended.map_err(|refused| self.refuse(refused))
+    }
+
+    /// The header and the size of the whole unit that begins `at` bytes into the buffer.
+    fn whole(&self, at: usize) -> Result<Option<(Header, usize)>, DeframeError> {
+        let rest = self.buffer.get(at..).unwrap_or_default();
+        if let Some(first) = rest.first()
             && !self.accepted.contains(first)
         {
             return Err(DeframeError::Magic { found: *first });
         }
-        let Some(header) = Header::peek(&self.buffer) else { return Ok(None) };
-        if let Err(refused) = self.check(&header) {
-            self.skip_bytes = unit_bytes(&header);
+        let Some(header) = Header::peek(rest) else { return Ok(None) };
+        self.check(&header)?;
+        let size = usize::try_from(unit_bytes(&header)).ok().filter(|size| *size <= rest.len());
+        Ok(size.map(|size| (header, size)))
+    }
+
+    /// A unit that is too large is passed over.
+    fn refuse(&mut self, refused: DeframeError) -> DeframeError {
+        if let DeframeError::TooLarge { header, .. } = &refused {
+            self.skip_bytes = unit_bytes(header);
             self.skip();
-            return Err(refused);
         }
-        match usize::try_from(unit_bytes(&header)) {
-            Ok(size) if size <= self.buffer.len() => Ok(Some(Unit { header, bytes: self.take(size) })),
-            _ => Ok(None),
-        }
+        refused
     }
 
     // "Sizes and their sum are checked against the limits before anything is allocated."
@@ -209,7 +258,7 @@ impl Deframer {
     fn skip(&mut self) {
         if self.skip_bytes > 0 {
             let now = usize::try_from(self.skip_bytes).unwrap_or(usize::MAX).min(self.buffer.len());
-            drop(self.take(now));
+            self.drop_front(now);
             self.skip_bytes = self.skip_bytes.saturating_sub(now as u64);
         }
     }

@@ -26,4 +26,4 @@ pub use ids::{
 };
 pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};
 pub use partitioner::{murmur2, partition_for_key};
-pub use unit::Unit;
+pub use unit::{Unit, UnitView};

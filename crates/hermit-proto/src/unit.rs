@@ -63,6 +63,35 @@ impl Unit {
     }
 }
 
+/// A whole unit, still in the buffer that it was received into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitView<'a> {
+    pub(crate) header: Header,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> UnitView<'a> {
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        let at = prefix_size(self.header.magic);
+        self.bytes.get(at..at.saturating_add(self.header.key_size as usize)).unwrap_or_default()
+    }
+
+    /// The payload.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        let at = prefix_size(self.header.magic).saturating_add(self.header.key_size as usize);
+        self.bytes.get(at..).unwrap_or_default()
+    }
+}
+
 /// Bytes before the key.
 const fn prefix_size(magic: u8) -> usize {
     if magic == magic::DATA_V2 { PREFIX_SIZE } else { HEADER_SIZE }

@@ -1,6 +1,8 @@
 //! The deframer: any segmentation, limits before memory, refusal without losing the stream.
 #![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
+use std::ops::ControlFlow;
+
 use bytes::{BufMut, BytesMut};
 use hermit_proto::session::*;
 use hermit_proto::*;
@@ -118,6 +120,26 @@ fn a_refused_unit_is_passed_over_and_the_stream_goes_on() {
 }
 
 #[test]
+fn units_before_a_refused_one_are_given_in_place() {
+    let limits = UnitLimits { max_key_bytes: 10, max_body_bytes: 100 };
+    let mut deframer = Deframer::new(&[magic::REQUEST], limits);
+    deframer.extend(&unit(magic::REQUEST, 1, b"", b"x"));
+    deframer.extend(&unit(magic::REQUEST, 2, b"", &[2; 1000]));
+    deframer.extend(&unit(magic::REQUEST, 3, b"key", b"y"));
+    deframer.extend(&[0x16]);
+    let mut seen = Vec::new();
+    let mut look = |deframer: &mut Deframer| {
+        deframer.each_unit(|unit| {
+            seen.push(unit.header().offset);
+            ControlFlow::<()>::Continue(())
+        })
+    };
+    assert_eq!(look(&mut deframer).unwrap_err().correlation(), CorrelationId(2));
+    assert_eq!(look(&mut deframer).unwrap_err(), DeframeError::Magic { found: 0x16 });
+    assert_eq!(seen, [1, 3]);
+}
+
+#[test]
 fn a_stream_of_another_kind_is_refused_at_its_first_byte() {
     let mut deframer = deframer();
     deframer.extend(&[0x16]);
@@ -161,8 +183,8 @@ proptest! {
         for (number, (key, payload)) in bodies.iter().enumerate() {
             stream.extend_from_slice(&unit(magic::REQUEST, number as u64, key, payload));
         }
-        let mut deframer = deframer();
-        let mut units = Vec::new();
+        let (mut deframer, mut in_place) = (deframer(), deframer());
+        let (mut units, mut viewed) = (Vec::new(), Vec::new());
         let mut pieces = pieces.iter().cycle();
         while !stream.is_empty() {
             let buffer = deframer.buffer();
@@ -172,8 +194,17 @@ proptest! {
             while let Some(unit) = deframer.next_unit().unwrap() {
                 units.push(unit);
             }
+            in_place.buffer().extend_from_slice(&piece);
+            // Ended at every third unit, and taken up again.
+            let mut view = |unit: UnitView<'_>| {
+                viewed.push((*unit.header(), unit.key().to_vec(), unit.payload().to_vec()));
+                if viewed.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            while in_place.each_unit(&mut view).unwrap().is_break() {}
         }
-        prop_assert!(deframer.is_between_units());
+        prop_assert!(deframer.is_between_units() && in_place.is_between_units());
+        let copied: Vec<_> = units.iter().map(|unit| (*unit.header(), unit.key().to_vec(), unit.payload().to_vec())).collect();
+        prop_assert_eq!(viewed, copied);
         prop_assert_eq!(units.len(), bodies.len());
         for (number, (unit, (key, payload))) in units.into_iter().zip(&bodies).enumerate() {
             prop_assert_eq!(unit.correlation().0, number as u64);

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -9,6 +11,7 @@ use hermit_proto::session::FIRST_BYTE;
 use hermit_proto::v1::{Handshake, HandshakeProgress, Role};
 use hermit_proto::{CorrelationId, v1};
 use rustix::net::sockopt;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -200,6 +203,16 @@ impl Connection<'_> {
                 Err(error) => return error.into(),
             }
         }
+    }
+}
+
+/// Reads what is there, without waiting. Where that leaves room, the system has no more: unlike `try_read_buf`, this then notes so, which spares
+/// the call that would find nothing.
+pub(super) fn try_read(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
+    let (mut reader, _writer) = stream.split();
+    match pin!(reader.read_buf(buffer)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(read) => read,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

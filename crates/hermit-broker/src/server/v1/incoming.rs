@@ -1,8 +1,10 @@
 //! Frames of a version-1 producer, on their way to become one batch of version-2 frames. No I/O.
 
-use bytes::BytesMut;
+use std::ops::ControlFlow;
+
+use hermit_log::Batch;
 use hermit_proto::v1::{accept_header, opaque_frame};
-use hermit_proto::{Deframer, FrameLimits, UnitLimits, magic};
+use hermit_proto::{Deframer, FrameLimits, UnitLimits, UnitView, magic};
 
 /// A batch is ended at this size, so that one read of many frames does not become one huge write.
 const MAX_BATCH_BYTES: usize = 4 << 20;
@@ -14,17 +16,19 @@ pub(super) struct Incoming {
     limits: FrameLimits,
 }
 
-/// What a read brought.
+/// What a read brought, besides the frames.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Version-2 frames, back to back.
-    pub(super) frames: BytesMut,
-    /// How many.
-    pub(super) count: usize,
     /// Why nothing can follow them, if so.
     pub(super) refused: Option<String>,
     /// Whether whole frames may be left in the buffer.
     pub(super) more: bool,
+}
+
+/// Why frames are left in the buffer.
+enum Stop {
+    Full,
+    Refused(String),
 }
 
 impl Incoming {
@@ -36,52 +40,36 @@ impl Incoming {
         Self { deframer, limits }
     }
 
-    /// Takes whole frames out of the buffer, `most` at most, for a topic that is compacted or is not. Those before a bad one are good.
-    pub(super) fn gather(&mut self, most: usize, compacted: bool) -> Gathered {
-        let mut gathered = Gathered::default();
-        while gathered.refused.is_none() {
-            if gathered.count >= most || gathered.frames.len() >= MAX_BATCH_BYTES {
-                gathered.more = true;
-                break;
-            }
-            match self.deframer.next_unit() {
-                Ok(None) => break,
-                Err(error) => gathered.refused = Some(error.to_string()),
-                Ok(Some(unit)) => match self.take(unit.header(), unit.key(), unit.payload(), compacted, &mut gathered.frames) {
-                    Ok(()) => gathered.count += 1,
-                    Err(reason) => gathered.refused = Some(reason),
-                },
-            }
+    /// Takes whole frames out of the buffer, `most` at most (at least 1), for a topic that is compacted or is not, and adds them to `batch`,
+    /// as version-2 frames. Those before a bad one are good.
+    pub(super) fn gather(&mut self, most: usize, compacted: bool, batch: &mut Batch) -> Gathered {
+        let limits = self.limits;
+        let stopped = self.deframer.each_unit(|unit| match take(&unit, &limits, compacted, batch) {
+            Ok(()) if batch.frames().len() >= most || batch.as_bytes().len() >= MAX_BATCH_BYTES => ControlFlow::Break(Stop::Full),
+            Ok(()) => ControlFlow::Continue(()),
+            Err(reason) => ControlFlow::Break(Stop::Refused(reason)),
+        });
+        match stopped {
+            Ok(ControlFlow::Continue(())) => Gathered::default(),
+            Ok(ControlFlow::Break(Stop::Full)) => Gathered { more: true, refused: None },
+            Ok(ControlFlow::Break(Stop::Refused(reason))) => Gathered { more: false, refused: Some(reason) },
+            Err(error) => Gathered { more: false, refused: Some(error.to_string()) },
         }
-        gathered
     }
+}
 
-    fn take(
-        &self,
-        header: &hermit_proto::Header,
-        key: &[u8],
-        payload: &[u8],
-        compacted: bool,
-        frames: &mut BytesMut,
-    ) -> Result<(), String> {
-        let accepted = accept_header(header, &self.limits).map_err(|error| error.to_string())?;
-        if compacted && (key.is_empty() || accepted.record_count != 1) {
-            return Err("a compacted topic takes single records with a key".into());
-        }
-        let frame = opaque_frame(&accepted, key, payload);
-        let prefix = frame.prefix().map_err(|error| error.to_string())?;
-        frames.reserve(prefix.len() + key.len() + payload.len());
-        frames.extend_from_slice(&prefix);
-        frames.extend_from_slice(key);
-        frames.extend_from_slice(payload);
-        Ok(())
+fn take(unit: &UnitView<'_>, limits: &FrameLimits, compacted: bool, batch: &mut Batch) -> Result<(), String> {
+    let accepted = accept_header(unit.header(), limits).map_err(|error| error.to_string())?;
+    if compacted && (unit.key().is_empty() || accepted.record_count != 1) {
+        return Err("a compacted topic takes single records with a key".into());
     }
+    batch.push(&opaque_frame(&accepted, unit.key(), unit.payload()), limits).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hermit_proto::{FrameView, Header};
+    use hermit_proto::Header;
 
     fn frame(key: &[u8], payload: &[u8], record_count: u32) -> Vec<u8> {
         let size = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();
@@ -94,17 +82,11 @@ mod tests {
     }
 
     fn gather(bytes: &[u8], compacted: bool) -> (Vec<u32>, Option<String>) {
-        let gathered = Incoming::new(limits(), bytes).gather(100, compacted);
-        let mut counts = Vec::new();
-        let mut rest: &[u8] = &gathered.frames;
-        while !rest.is_empty() {
-            let (view, behind) = FrameView::split(rest, &limits()).unwrap();
-            view.verify_body().unwrap();
-            counts.push(view.prefix.header.record_count);
-            rest = behind;
-        }
-        assert_eq!(counts.len(), gathered.count);
-        (counts, gathered.refused)
+        let mut batch = Batch::default();
+        let gathered = Incoming::new(limits(), bytes).gather(100, compacted, &mut batch);
+        let parsed = Batch::parse(batch.as_bytes().into(), &limits()).unwrap();
+        assert_eq!(parsed.frames().len(), batch.frames().len());
+        (parsed.frames().iter().map(|frame| frame.prefix.header.record_count).collect(), gathered.refused)
     }
 
     #[test]
@@ -115,6 +97,17 @@ mod tests {
             let (counts, refused) = gather(&[good.clone(), bad].concat(), false);
             assert_eq!(counts, [1, 3]);
             assert!(refused.is_some());
+        }
+    }
+
+    #[test]
+    fn no_more_are_taken_than_there_is_room_for() {
+        let mut incoming = Incoming::new(limits(), &frame(b"", b"x", 1).repeat(5));
+        let mut batch = Batch::default();
+        for (most, taken, more) in [(2, 2, true), (2, 2, true), (2, 1, false)] {
+            batch.clear();
+            assert_eq!(incoming.gather(most, false, &mut batch).more, more);
+            assert_eq!(batch.frames().len(), taken);
         }
     }
 

@@ -3,6 +3,7 @@
 mod commit;
 mod consumer;
 mod incoming;
+mod owed;
 mod producer;
 mod unfold;
 

@@ -1,28 +1,36 @@
 //! A producer: frames in, nine bytes out for each, in order, once it is as durable as the topic promises.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::BytesMut;
-use hermit_proto::v1::Answer;
-use hermit_proto::{Offset, PartitionId, TopicName};
+use bytes::{Buf as _, BytesMut};
+use hermit_log::Batch;
+use hermit_proto::{PartitionId, TopicName};
 use tokio::time::Instant;
 
 use super::incoming::Incoming;
+use super::owed::Owed;
 use crate::broker::{Broker, Phase, reached};
 use crate::error::BrokerError;
 use crate::hooks::Client;
 use crate::memory::Share;
 use crate::partition::Partition;
-use crate::server::connection::{Connection, End};
+use crate::server::connection::{Connection, End, try_read};
 use crate::signal::Signal;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// Buffers of idle connections are not kept beyond this.
 const KEEP_BYTES: usize = 4 << 10;
+/// Room for a batch that a thread keeps for the next one: what a read of small frames becomes, and some large frames.
+const KEEP_BATCH_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Where frames become a batch. An append waits for nothing, so that all connections of a thread use the same room in turn.
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
 
 pub(in crate::server) async fn produce(
     connection: Connection<'_>,
@@ -42,7 +50,7 @@ pub(in crate::server) async fn produce(
         connection,
         partition,
         incoming,
-        owed: VecDeque::new(),
+        owed: Owed::default(),
         unsent: BytesMut::new(),
         signal: Arc::new(Signal::new()),
         last_read: Instant::now(),
@@ -69,21 +77,13 @@ async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Resul
     Ok(Arc::clone(partition))
 }
 
-/// An answer that is owed.
-#[derive(Debug, Clone, Copy)]
-struct Owed {
-    /// Once the high watermark is there.
-    until: Offset,
-    answer: Answer,
-}
-
 struct Producer<'a> {
     connection: Connection<'a>,
     /// Where the peer connects from.
     address: String,
     partition: Arc<Partition>,
     incoming: Incoming,
-    owed: VecDeque<Owed>,
+    owed: Owed,
     unsent: BytesMut,
     signal: Arc<Signal>,
     share: Share,
@@ -152,18 +152,29 @@ impl Producer<'_> {
 
     /// Appends what has been read, in one batch.
     fn append(&mut self) {
+        let mut batch = BATCH.take();
+        self.append_with(&mut batch);
+        if batch.room_bytes() <= KEEP_BATCH_BYTES {
+            batch.clear();
+            BATCH.set(batch);
+        }
+    }
+
+    fn append_with(&mut self, batch: &mut Batch) {
         let most = self.connection.broker.limits().max_pending_answers.saturating_sub(self.owed.len());
         // As it is now: the topic may have been altered since the last frames.
-        let gathered = self.incoming.gather(most, self.partition.is_compacted());
+        let gathered = self.incoming.gather(most, self.partition.is_compacted(), batch);
         self.more = gathered.more;
         self.share.set(self.incoming.deframer.buffered_bytes() as u64);
-        if gathered.count > 0 {
-            match self.append_batch(gathered.frames) {
-                Ok(stored) => self.owed.extend(stored),
+        if !batch.is_empty() {
+            let client = Client { name: "", address: &self.address };
+            match self.connection.broker.append_from(&self.partition, batch, Some(client)) {
+                Ok(_in_the_log) => {
+                    batch.frames().iter().for_each(|frame| self.owed.stored(frame.offset, frame.prefix.header.record_count));
+                }
                 Err(error) if error.is_retryable() && !matches!(error, BrokerError::ShuttingDown) => {
                     tracing::debug!(peer = %self.connection.peer, error = %crate::error::line(&error), "frames were refused for now");
-                    let refused = Owed { until: Offset::ZERO, answer: Answer::Refused };
-                    self.owed.extend(std::iter::repeat_n(refused, gathered.count));
+                    self.owed.refused(batch.frames().len());
                 }
                 Err(error) => {
                     self.more = false;
@@ -180,15 +191,16 @@ impl Producer<'_> {
 
     /// Turns what is owed into answers, as far as the high watermark has come.
     fn settle(&mut self) -> Result<(), End> {
-        while let Some(owed) = self.owed.front() {
-            match self.partition.progress().wait(owed.until, &self.signal, 0) {
-                Poll::Pending => break,
-                Poll::Ready(Err(error)) => return Err(error.into()),
-                Poll::Ready(Ok(())) => {
-                    self.unsent.extend_from_slice(&owed.answer.encode());
-                    self.owed.pop_front();
+        let progress = self.partition.progress();
+        while !self.owed.is_empty() {
+            if let Some(until) = self.owed.until() {
+                match progress.wait(until, &self.signal, 0) {
+                    Poll::Pending => return Ok(()),
+                    Poll::Ready(Err(error)) => return Err(error.into()),
+                    Poll::Ready(Ok(())) => {}
                 }
             }
+            self.owed.settle(progress.high_watermark(), &mut self.unsent);
         }
         Ok(())
     }
@@ -197,7 +209,7 @@ impl Producer<'_> {
         while !self.unsent.is_empty() {
             match self.connection.stream.try_write(&self.unsent) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(sent) => drop(self.unsent.split_to(sent)),
+                Ok(sent) => self.unsent.advance(sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
@@ -206,7 +218,7 @@ impl Producer<'_> {
     }
 
     fn read(&mut self) -> Result<(), End> {
-        match self.connection.stream.try_read_buf(self.incoming.deframer.buffer()) {
+        match try_read(&mut self.connection.stream, self.incoming.deframer.buffer()) {
             // The peer may still read its answers.
             Ok(0) if self.incoming.deframer.is_between_units() => self.ending = Some(End::Peer),
             Ok(0) => self.ending = Some(End::Refused("the stream ended within a frame".into())),
@@ -221,26 +233,12 @@ impl Producer<'_> {
         Ok(())
     }
 
-    fn append_batch(&self, frames: BytesMut) -> Result<Vec<Owed>, BrokerError> {
-        let broker = self.connection.broker;
-        let mut batch = broker.parse(frames)?;
-        let client = Client { name: "", address: &self.address };
-        broker.append_from(&self.partition, &mut batch, Some(client))?;
-        let owed = |frame: &hermit_log::BatchFrame| Owed {
-            until: Offset(frame.offset.0.saturating_add(frame.prefix.header.record_count.into())),
-            answer: Answer::Stored(frame.offset),
-        };
-        Ok(batch.frames().iter().map(owed).collect())
-    }
-
     /// Nothing is under way: an idle connection keeps no buffers.
     fn rest(&mut self) {
         self.incoming.deframer.release();
         if self.unsent.capacity() > KEEP_BYTES {
             self.unsent = BytesMut::new();
         }
-        if self.owed.capacity() > KEEP_BYTES {
-            self.owed = VecDeque::new();
-        }
+        self.owed.release();
     }
 }
