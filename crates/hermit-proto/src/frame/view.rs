@@ -34,6 +34,25 @@ impl<'a> FrameView<'a> {
         Ok((Self { prefix, bytes: frame }, rest))
     }
 
+    /// The frame at the start of `bytes`, whose sizes and fields the frame CRC vouches for, perhaps under other limits than today's, and the
+    /// bytes behind it. The body is not checked.
+    ///
+    /// # Errors
+    /// [`FrameError::Magic`], [`FrameError::FrameCrc`] and [`FrameError::Truncated`].
+    pub fn split_stamped(bytes: &'a [u8], salt: &FrameSalt) -> Result<(Self, &'a [u8]), FrameError> {
+        let have_bytes = bytes.len() as u64;
+        let Some(prefix) = bytes.first_chunk::<PREFIX_SIZE>() else {
+            return Err(FrameError::Truncated { needed_bytes: PREFIX_SIZE as u64, have_bytes });
+        };
+        let prefix = FramePrefix::verify(prefix, salt)?;
+        let needed_bytes = prefix.frame_bytes();
+        let split = usize::try_from(needed_bytes).ok().and_then(|size| bytes.split_at_checked(size));
+        let Some((frame, rest)) = split else {
+            return Err(FrameError::Truncated { needed_bytes, have_bytes });
+        };
+        Ok((Self { prefix, bytes: frame }, rest))
+    }
+
     /// The frame that is exactly `bytes`, without a check of its fields: for what a frame CRC vouched for, perhaps under other limits
     /// than today's. `None` where the sizes do not fit.
     #[must_use]

@@ -6,14 +6,14 @@ use std::task::Poll;
 
 use hermit_log::{LogError, Range};
 use hermit_proto::v1::consumer_header;
-use hermit_proto::{Attributes, FrameLimits, FramePrefix, FrameView, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
-use tokio::net::TcpStream;
+use hermit_proto::{FramePrefix, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
 
-use super::unfold::{Place, Sink, unfold};
+use super::gather::{Fault, Gathering, is_large};
+use super::unfold::Place;
 use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
-use crate::limits::{TURN_BYTES, V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
+use crate::limits::TURN_BYTES;
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
 use crate::server::reader::{Reader, Step, Warmed};
@@ -40,10 +40,9 @@ pub(in crate::server) async fn consume(
         Ok(from) => from,
         Err(error) => return error.into(),
     };
-    let limits = connection.broker.limits().frame_limits();
     let reader = Reader::new(Arc::clone(&partition), from);
-    let from = Place::at(from);
-    let mut consumer = Consumer { connection, partition, reader, from, limits, signal: Arc::new(Signal::new()) };
+    let (from, signal) = (Place::at(from), Arc::new(Signal::new()));
+    let mut consumer = Consumer { connection, partition, reader, from, signal, large: false, turn_bytes: 0 };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
     end
@@ -99,28 +98,17 @@ impl Awaits for oneshot::Sender<Warmed> {
     }
 }
 
-/// Why a range was not sent, or not all of it.
-enum Fault {
-    /// Something in it is not what was written.
-    Damaged,
-    /// The connection ends.
-    Ends(End),
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Ends(error.into())
-    }
-}
-
 struct Consumer<'a> {
     connection: Connection<'a>,
     partition: Arc<Partition>,
     reader: Reader,
     /// What is to be sent next.
     from: Place,
-    limits: FrameLimits,
     signal: Arc<Signal>,
+    /// Whether the last frame was a large one: the next is then expected to be, and only its prefix is read.
+    large: bool,
+    /// Bytes of large frames that were sent since others had their turn.
+    turn_bytes: u64,
 }
 
 impl Consumer<'_> {
@@ -220,22 +208,29 @@ impl Consumer<'_> {
     async fn send(&mut self, range: &Range, out: &mut Vec<u8>) -> Result<(), Fault> {
         let (mut at, end) = (range.position(), range.position().saturating_add(range.len_bytes()));
         while at < end {
-            let prefix = self.read_prefix(range, at)?;
-            at = match consumer_header(&prefix).filter(|_| is_large(&prefix)) {
-                Some(header) => self.send_large(range, at, &prefix, &header).await?,
-                None => {
-                    // While the peer is waited for, nothing is held but what is left in `out`.
-                    let gathered = self.gather(range, at, end, out)?;
-                    self.connection.write_all(out).await?;
-                    self.from = gathered.next;
-                    if gathered.is_damaged {
-                        return Err(Fault::Damaged);
-                    }
-                    gathered.at
+            if self.large {
+                let prefix = self.read_prefix(range, at)?;
+                if let Some(header) = consumer_header(&prefix).filter(|_| is_large(&prefix)) {
+                    at = self.send_large(range, at, &prefix, &header).await?;
+                    continue;
                 }
-            };
+            }
+            // While the peer is waited for, nothing is held but what is left in `out`.
+            let gathered = self.gathering(range, at).run(out)?;
+            self.connection.write_all(out).await?;
+            self.from = gathered.next;
+            if gathered.is_damaged {
+                return Err(Fault::Damaged);
+            }
+            self.large = gathered.before_large;
+            at = gathered.at;
         }
         Ok(())
+    }
+
+    fn gathering<'a>(&'a self, range: &'a Range, at: u64) -> Gathering<'a> {
+        let max_set_bytes = usize::try_from(self.connection.broker.limits().max_frame_bytes).unwrap_or(usize::MAX);
+        Gathering { range, at, partition: &self.partition, next: self.from, max_set_bytes, stream: &self.connection.stream }
     }
 
     fn read_prefix(&self, range: &Range, at: u64) -> Result<FramePrefix, Fault> {
@@ -260,8 +255,14 @@ impl Consumer<'_> {
         let mut body = FileRange { file: Arc::clone(range.file()), position, left_bytes: prefix.header.body_bytes() };
         while !body.is_done() {
             match body.try_send(stream) {
-                // Others on this thread get their turn.
-                Ok(_) => tokio::task::yield_now().await,
+                Ok(sent) => {
+                    // Others on this thread get their turn.
+                    self.turn_bytes = self.turn_bytes.saturating_add(sent);
+                    if self.turn_bytes >= TURN_BYTES {
+                        self.turn_bytes = 0;
+                        tokio::task::yield_now().await;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
                 Err(error) => return Err(error.into()),
             }
@@ -269,80 +270,4 @@ impl Consumer<'_> {
         self.advance(prefix.next_offset());
         Ok(end)
     }
-
-    /// Many small frames, or a record set: read, verified, and unfolded into `out`. A set may unpack to a thousand times its bytes: what the
-    /// socket takes is sent at once, and of the rest no more than a gathering is kept; the set is unpacked again then.
-    fn gather(&self, range: &Range, at: u64, end: u64, out: &mut Vec<u8>) -> Result<Gathered, Fault> {
-        let first = self.read_prefix(range, at)?.frame_bytes();
-        let wanted = first.max(V1_GATHER_BYTES as u64).min(end.saturating_sub(at));
-        let wanted = usize::try_from(wanted).map_err(|_too_large| Fault::Damaged)?;
-        let mut bytes = vec![0; wanted];
-        range.file().read_exact_at(&mut bytes, at)?;
-        out.clear();
-        let mut rest = &bytes[..];
-        let (mut next, mut is_damaged, mut is_left) = (self.from, false, false);
-        let max_set_bytes = usize::try_from(self.limits.max_body_bytes).unwrap_or(usize::MAX);
-        let sink = Sink { take: &|out| take(&self.connection.stream, out), most_bytes: V1_GATHER_BYTES };
-        // The last frame may be cut by the end of the buffer: it is the first of the next round.
-        while let Ok((frame, behind)) = FrameView::split(rest, &self.limits) {
-            let sound = frame.verify_frame(&self.partition.salt()).and_then(|()| frame.verify_body());
-            if sound.is_err() {
-                // What was sound goes out first.
-                is_damaged = true;
-                break;
-            }
-            if is_large(&frame.prefix) && rest.len() < bytes.len() {
-                break;
-            }
-            match unfold(&frame, next, max_set_bytes, out, &sink) {
-                Ok(None) => {}
-                Ok(Some(place)) => {
-                    next = place;
-                    is_left = true;
-                    break;
-                }
-                // A record that was begun cannot be ended.
-                Err(fault) if next.sent_bytes > 0 => return Err(Fault::Ends(End::Refused(fault))),
-                Err(fault) => {
-                    tracing::error!(topic = %self.partition.topic(), partition = %self.partition.id(), offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
-                }
-            }
-            if frame.prefix.next_offset() > next.offset {
-                next = Place::at(frame.prefix.next_offset());
-            }
-            rest = behind;
-        }
-        let taken = bytes.len() - rest.len();
-        if taken == 0 && !is_damaged && !is_left {
-            return Err(Fault::Damaged);
-        }
-        Ok(Gathered { at: at.saturating_add(taken as u64), next, is_damaged })
-    }
-}
-
-/// What a gathering came to.
-struct Gathered {
-    /// The position of the first frame that was not taken, or not all of it.
-    at: u64,
-    next: Place,
-    /// Whether the frame there is not what was written.
-    is_damaged: bool,
-}
-
-/// Whether a frame is not worth copying.
-fn is_large(prefix: &FramePrefix) -> bool {
-    prefix.header.body_bytes() >= V1_SENDFILE_FROM_BYTES && !prefix.has(Attributes::RECORD_SET)
-}
-
-/// Sends what the socket takes now; answers whether that was all. What keeps it from taking more comes to light with the next write.
-fn take(stream: &TcpStream, out: &mut Vec<u8>) -> bool {
-    let mut sent = 0;
-    while let Some(unsent) = out.get(sent..).filter(|unsent| !unsent.is_empty()) {
-        match stream.try_write(unsent) {
-            Ok(more) if more > 0 => sent += more,
-            _ => break,
-        }
-    }
-    out.drain(..sent);
-    out.is_empty()
 }

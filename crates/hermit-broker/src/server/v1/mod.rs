@@ -2,6 +2,7 @@
 
 mod commit;
 mod consumer;
+mod gather;
 mod incoming;
 mod owed;
 mod producer;
