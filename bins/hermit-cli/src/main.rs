@@ -4,6 +4,7 @@
 //! of its output that went away (13), ended it.
 
 mod args;
+mod bench;
 mod broker;
 mod consume;
 mod escape;
@@ -72,6 +73,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
         Command::Group(command) => group::run(&client, command, cli.output).await,
         Command::Broker(command) => broker::run(&client, command, cli.output).await,
+        Command::Bench(command) => bench::run(&client, command, &cli.server, cli.output).await,
         Command::Export(args) => export::run(&client, args, cli.output).await,
         Command::Import(args) => import::run(&client, args, cli.output).await,
     };

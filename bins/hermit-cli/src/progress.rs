@@ -29,6 +29,18 @@ pub(crate) fn of_bytes() -> ProgressBar {
     shown(Some(0), "", "{bar:40} {bytes}/{total_bytes}, {msg}, {eta} to go")
 }
 
+/// A count of records, which is told of by who calls.
+pub(crate) fn of_records(total: Option<u64>) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = match total {
+        Some(_) => "{bar:40} {human_pos}/{human_len} records, {msg}",
+        None => "{spinner} {elapsed}: {human_pos} records, {msg}",
+    };
+    shown(total, "", template)
+}
+
 /// Nothing is drawn before all is set: neither another style, nor one without its message.
 fn shown(total: Option<u64>, message: &'static str, template: &str) -> ProgressBar {
     let mut bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()).with_message(message);

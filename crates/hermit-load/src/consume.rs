@@ -13,7 +13,6 @@ use crate::check::{Check, Checker, Counts};
 use crate::error::{Error, Result};
 use crate::latency::{Latencies, LatencySummary};
 use crate::meter::Meter;
-use crate::payload::{Contents, Payloads};
 use crate::produce::per_second;
 use crate::target::Target;
 
@@ -44,9 +43,6 @@ pub struct ConsumeLoad {
     /// What is checked.
     #[serde(default)]
     pub check: Check,
-    /// What the producing load said.
-    #[serde(default)]
-    pub contents: Contents,
     /// A group, whose members the connections become: they begin where it is, and commit what they received.
     #[serde(default)]
     pub group: Option<String>,
@@ -129,7 +125,6 @@ impl ConsumeLoad {
             start: StartAt::Earliest,
             batch_records: default_batch(),
             check: Check::Contents,
-            contents: Contents::Random,
             group: None,
             prefetch_bytes: None,
         }
@@ -205,7 +200,7 @@ impl ReadyConsumeLoad {
             clients.push(client);
             let line = Line {
                 load: load.clone(),
-                checker: Checker::new(Payloads::new(load.contents), load.check),
+                checker: Checker::new(load.check),
                 consumer,
                 begin,
                 left: left.clone(),

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | 4 | a check word over the rest of the head and the value's size |
 //! | 4 | stream: one for each connection of each run, big-endian |
-//! | 8 | lane, the partition or key, in the upper 16 bits, and the record's sequence within it in the lower 48, big-endian |
+//! | 8 | lane, the partition or key, in the upper 16 bits; which pool in the next; the record's sequence within the lane in the lower 47; big-endian |
 //! | rest | the pool's bytes from a place that follows from lane, sequence and size |
 //!
 //! So nothing random is made for a record, neighbours have nothing in common that a codec could find, and whoever reads compares with the
 //! pool, which costs little more than reading.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,9 @@ pub const HEAD_BYTES: usize = 16;
 
 /// A power of 2, larger than what a codec looks back.
 const POOL_BYTES: usize = 4 << 20;
-const SEQUENCE_BITS: u32 = 48;
+const LANE_AT: u32 = 48;
+const TEXT: u64 = 1 << 47;
+const SEQUENCE: u64 = TEXT - 1;
 /// 2⁶⁴ by the golden ratio: what is multiplied with it is spread over all bits.
 const SPREADING: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -54,62 +56,67 @@ pub(crate) enum Mismatch {
     Corrupted,
 }
 
-/// Makes values, and checks them.
-#[derive(Clone, Debug)]
+static RANDOM_POOL: LazyLock<Vec<u8>> = LazyLock::new(random_pool);
+static TEXT_POOL: LazyLock<Vec<u8>> = LazyLock::new(text_pool);
+
+/// Makes values.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Payloads {
-    pool: Arc<[u8]>,
+    contents: Contents,
 }
 
 impl Payloads {
     pub(crate) fn new(contents: Contents) -> Self {
-        static RANDOM: LazyLock<Arc<[u8]>> = LazyLock::new(random_pool);
-        static TEXT: LazyLock<Arc<[u8]>> = LazyLock::new(text_pool);
-        let pool = match contents {
-            Contents::Random => &RANDOM,
-            Contents::Text => &TEXT,
-        };
-        Self { pool: Arc::clone(pool) }
+        // Now rather than when it is first looked into, while time is measured.
+        pool(if contents == Contents::Text { TEXT } else { 0 });
+        Self { contents }
     }
 
     /// Appends a value of `size_bytes`, at least [`HEAD_BYTES`].
     pub(crate) fn append(&self, id: RecordId, size_bytes: usize, to: &mut Vec<u8>) {
-        let place = u64::from(id.lane) << SEQUENCE_BITS | id.sequence;
+        let kind = if self.contents == Contents::Text { TEXT } else { 0 };
+        let place = u64::from(id.lane) << LANE_AT | kind | id.sequence & SEQUENCE;
         to.extend_from_slice(&check_word(id.stream, place, size_bytes).to_be_bytes());
         to.extend_from_slice(&id.stream.to_be_bytes());
         to.extend_from_slice(&place.to_be_bytes());
-        self.body(place, size_bytes.saturating_sub(HEAD_BYTES)).for_each(|part| to.extend_from_slice(part));
+        body(place, size_bytes.saturating_sub(HEAD_BYTES)).for_each(|part| to.extend_from_slice(part));
     }
+}
 
-    /// Which record it is; `whole` compares what stands behind the head.
-    pub(crate) fn check(&self, value: &[u8], whole: bool) -> Result<RecordId, Mismatch> {
-        let (head, body) = value.split_first_chunk::<HEAD_BYTES>().ok_or(Mismatch::Foreign)?;
-        let [c0, c1, c2, c3, s0, s1, s2, s3, place @ ..] = *head;
-        let (stream, place) = (u32::from_be_bytes([s0, s1, s2, s3]), u64::from_be_bytes(place));
-        if check_word(stream, place, value.len()) != u32::from_be_bytes([c0, c1, c2, c3]) {
-            return Err(Mismatch::Foreign);
-        }
-        if whole {
-            let mut rest = body;
-            for part in self.body(place, body.len()) {
-                rest = rest.strip_prefix(part).ok_or(Mismatch::Corrupted)?;
-            }
-        }
-        let lane = u16::try_from(place >> SEQUENCE_BITS).unwrap_or_default();
-        Ok(RecordId { stream, lane, sequence: place & ((1 << SEQUENCE_BITS) - 1) })
+/// Which record a value is; `whole` compares what stands behind the head.
+pub(crate) fn check(value: &[u8], whole: bool) -> Result<RecordId, Mismatch> {
+    let (head, rest) = value.split_first_chunk::<HEAD_BYTES>().ok_or(Mismatch::Foreign)?;
+    let [c0, c1, c2, c3, s0, s1, s2, s3, place @ ..] = *head;
+    let (stream, place) = (u32::from_be_bytes([s0, s1, s2, s3]), u64::from_be_bytes(place));
+    if check_word(stream, place, value.len()) != u32::from_be_bytes([c0, c1, c2, c3]) {
+        return Err(Mismatch::Foreign);
     }
+    if whole {
+        let mut rest = rest;
+        for part in body(place, rest.len()) {
+            rest = rest.strip_prefix(part).ok_or(Mismatch::Corrupted)?;
+        }
+    }
+    let lane = u16::try_from(place >> LANE_AT).unwrap_or_default();
+    Ok(RecordId { stream, lane, sequence: place & SEQUENCE })
+}
 
-    /// The parts of the pool that follow the head. Those of one lane follow each other, so that they have nothing in common before the pool is used up.
-    fn body(&self, place: u64, mut size: usize) -> impl Iterator<Item = &[u8]> {
-        let (lane, sequence) = (place >> SEQUENCE_BITS, place & ((1 << SEQUENCE_BITS) - 1));
-        let begin = sequence.wrapping_mul(size as u64).wrapping_add(lane.wrapping_mul(SPREADING) >> 40);
-        let mut at = usize::try_from(begin & (POOL_BYTES as u64 - 1)).unwrap_or_default();
-        std::iter::from_fn(move || {
-            let length = size.min(POOL_BYTES - at);
-            let part = self.pool.get(at..at + length)?;
-            (at, size) = (0, size - length);
-            (length > 0).then_some(part)
-        })
-    }
+fn pool(place: u64) -> &'static [u8] {
+    if place & TEXT == 0 { &RANDOM_POOL } else { &TEXT_POOL }
+}
+
+/// The parts of the pool that follow the head. Those of one lane follow each other, so that they have nothing in common before the pool is used up.
+fn body(place: u64, mut size: usize) -> impl Iterator<Item = &'static [u8]> {
+    let (lane, sequence) = (place >> LANE_AT, place & SEQUENCE);
+    let begin = sequence.wrapping_mul(size as u64).wrapping_add(lane.wrapping_mul(SPREADING) >> 40);
+    let mut at = usize::try_from(begin & (POOL_BYTES as u64 - 1)).unwrap_or_default();
+    let pool = pool(place);
+    std::iter::from_fn(move || {
+        let length = size.min(POOL_BYTES - at);
+        let part = pool.get(at..at + length)?;
+        (at, size) = (0, size - length);
+        (length > 0).then_some(part)
+    })
 }
 
 /// Largest size of value that a load sends.
@@ -141,13 +148,13 @@ fn noise() -> impl Iterator<Item = u64> {
     })
 }
 
-fn random_pool() -> Arc<[u8]> {
+fn random_pool() -> Vec<u8> {
     let mut pool = Vec::with_capacity(POOL_BYTES);
     noise().take(POOL_BYTES / 8).for_each(|bits| pool.extend_from_slice(&bits.to_le_bytes()));
-    pool.into()
+    pool
 }
 
-fn text_pool() -> Arc<[u8]> {
+fn text_pool() -> Vec<u8> {
     const WORDS: [&str; 32] = [
         "order",
         "payment",
@@ -191,7 +198,7 @@ fn text_pool() -> Arc<[u8]> {
         }
     }
     pool.truncate(POOL_BYTES);
-    pool.into()
+    pool
 }
 
 #[cfg(test)]
@@ -207,29 +214,30 @@ mod tests {
 
     #[test]
     fn every_size_is_made_and_recognised() {
-        let payloads = Payloads::new(Contents::Random);
         for size in [16, 17, 100, 1 << 20, POOL_BYTES + 16, 3 * POOL_BYTES + 77] {
-            for (lane, sequence) in [(0, 0), (u16::MAX, 1), (7, (1 << SEQUENCE_BITS) - 1)] {
+            for (lane, sequence) in [(0, 0), (u16::MAX, 1), (7, SEQUENCE)] {
                 let id = RecordId { stream: 0xABCD_0001, lane, sequence };
-                assert_eq!(payloads.check(&value(id, size), true), Ok(id), "{size}");
+                assert_eq!(check(&value(id, size), true), Ok(id), "{size}");
+                let mut text = Vec::new();
+                Payloads::new(Contents::Text).append(id, size, &mut text);
+                assert_eq!(check(&text, true), Ok(id), "{size}");
             }
         }
     }
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let payloads = Payloads::new(Contents::Random);
         let id = RecordId { stream: 1 << 16, lane: 3, sequence: 12 };
         let good = value(id, 60);
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             let expected = if at < HEAD_BYTES { Mismatch::Foreign } else { Mismatch::Corrupted };
-            assert_eq!(payloads.check(&bad, true), Err(expected), "byte {at}");
-            assert_eq!(payloads.check(&bad, false).is_ok(), at >= HEAD_BYTES, "byte {at}");
+            assert_eq!(check(&bad, true), Err(expected), "byte {at}");
+            assert_eq!(check(&bad, false).is_ok(), at >= HEAD_BYTES, "byte {at}");
         }
-        assert_eq!(payloads.check(&good[..59], true), Err(Mismatch::Foreign), "the size is part of the check");
-        assert_eq!(payloads.check(b"", true), Err(Mismatch::Foreign));
+        assert_eq!(check(&good[..59], true), Err(Mismatch::Foreign), "the size is part of the check");
+        assert_eq!(check(b"", true), Err(Mismatch::Foreign));
     }
 
     #[test]

@@ -87,19 +87,19 @@ pub(crate) fn recycled<'a>(mut spare: Vec<ProducerRecord<'_>>) -> Vec<ProducerRe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::Contents;
+    use crate::payload::{self, Contents};
 
     #[test]
     fn records_of_a_lane_are_numbered_without_a_gap() {
         let payloads = Payloads::new(Contents::Random);
-        let mut values = Values::new(payloads.clone(), 24);
+        let mut values = Values::new(payloads, 24);
         for mut numbering in [Numbering::by_partition(9, 3), Numbering::by_key(9, 3)] {
             let mut spare = Vec::new();
             for round in 0..3 {
                 values.fill(&mut numbering, [0, 2, 0].into_iter());
                 let records = values.records(&numbering, spare);
                 let sequences: Vec<_> =
-                    records.iter().map(|record| payloads.check(record.value.unwrap(), true).unwrap().sequence).collect();
+                    records.iter().map(|record| payload::check(record.value.unwrap(), true).unwrap().sequence).collect();
                 assert_eq!(sequences, [2 * round, round, 2 * round + 1]);
                 assert_eq!(records[0].key.is_some(), numbering.has_keys());
                 assert_eq!(records[1].partition.is_some(), !numbering.has_keys());

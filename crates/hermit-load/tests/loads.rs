@@ -83,7 +83,7 @@ async fn others_records_are_foreign_and_records_sent_again_are_doubled() {
     for value in [&values[1], &changed, &b"somebody else's, and long enough for a head".to_vec()] {
         producer.send("t", ProducerRecord::new(value)).await.unwrap();
     }
-    let read = consume(ConsumeLoad { until_end: true, contents: Contents::Text, ..ConsumeLoad::new(target) }).await;
+    let read = consume(ConsumeLoad { until_end: true, ..ConsumeLoad::new(target) }).await;
     assert_eq!(read.counts, Counts { good: 3, doubled: 1, corrupted: 1, foreign: 1, ..Counts::default() });
 }
 

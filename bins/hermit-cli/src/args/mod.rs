@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bench;
 mod consume;
 mod group;
 mod log;
@@ -14,6 +15,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEndArgs};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
@@ -42,6 +44,7 @@ Examples:
   hermit-cli consume orders --until end
   hermit-cli consume orders --group billing        several of these share the partitions
   hermit-cli group describe billing                who reads what, and how far behind
+  hermit-cli bench e2e load --rate 10000           how long a record takes to a consumer
   hermit-cli --server a:9092 export orders - | hermit-cli --server b:9092 import orders -
 
 `hermit-cli COMMAND --help` says more about each. The exit status is 0 if all was done, 1 if not, 2 for a command line that
@@ -90,6 +93,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Sends what `export` wrote to a topic.
     Import(ImportArgs),
+    /// Measures what a topic carries: producing, consuming, and latency end to end, with every record checked.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Looks after data directories, without a broker.
     #[command(subcommand)]
     Log(LogCommand),

@@ -106,7 +106,7 @@ fn timestamp(text: &str) -> Result<u64, String> {
     time::moment_ns(text).ok_or_else(|| format!("it is {}", time::FORMS))
 }
 
-fn acks(text: &str) -> Result<Acks, String> {
+pub(super) fn acks(text: &str) -> Result<Acks, String> {
     match text {
         "committed" => Ok(Acks::Committed),
         "none" => Ok(Acks::None),

@@ -43,6 +43,13 @@ fn nonsense_is_a_usage_error() {
         &["group", "seek", "g", "--to", "earliest"],
         &["group", "seek", "g", "--topic", "t"],
         &["group", "seek", "g", "--topic", "t", "--to", "nowhere"],
+        &["bench", "produce", "t", "--size", "15"],
+        &["bench", "produce", "t", "--rate", "0"],
+        &["bench", "produce", "t", "--duration", "never"],
+        &["bench", "produce", "t", "--keys", "0"],
+        &["bench", "consume", "t", "--from", "-1"],
+        &["bench", "consume", "t", "--group", "g", "--from", "latest"],
+        &["bench", "e2e", "t", "--rate", "5", "--max-rate"],
         &["--server", "localhost", "topic", "list"],
     ];
     for arguments in bad {
