@@ -41,6 +41,14 @@ impl OpenBatch {
         Self { gathered, created, result, cost_bytes: 0 }
     }
 
+    /// With room for so many bytes.
+    pub(super) fn with_room(mut self, bytes: usize) -> Self {
+        if let Gathered::Set(builder) = &mut self.gathered {
+            builder.reserve(bytes);
+        }
+        self
+    }
+
     pub(super) fn singles(created: Instant, result: Completer) -> Self {
         let gathered = Gathered::Singles { records: Vec::new(), frames_bytes: 0 };
         Self { gathered, created, result, cost_bytes: 0 }

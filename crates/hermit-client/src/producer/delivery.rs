@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use hermit_proto::{Offset, PartitionId};
@@ -17,46 +17,48 @@ pub(super) type Stored = Result<Option<Offset>>;
 struct BatchResult {
     topic: Arc<str>,
     partition: PartitionId,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-enum State {
-    Pending(Vec<Waker>),
-    Done(Stored),
+    /// Looked at without a lock: most deliveries are awaited when it is there.
+    stored: OnceLock<Stored>,
+    /// Whoever waits for it. Set under this lock, so that nobody is left behind.
+    wakers: Mutex<Vec<Waker>>,
 }
 
 impl BatchResult {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The first outcome stays.
     fn finish(&self, outcome: Stored) {
-        let mut state = self.state();
-        if let State::Pending(wakers) = &mut *state {
-            let wakers = std::mem::take(wakers);
-            *state = State::Done(outcome);
-            drop(state);
-            wakers.into_iter().for_each(Waker::wake);
+        if self.stored.get().is_some() {
+            return;
+        }
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stored.set(outcome).is_ok() {
+            let waiting = std::mem::take(&mut *wakers);
+            drop(wakers);
+            waiting.into_iter().for_each(Waker::wake);
         }
     }
 
     /// `at` is the caller's place among those that wait.
-    fn poll(&self, at: &mut Option<usize>, context: &Context<'_>) -> Poll<Stored> {
-        match &mut *self.state() {
-            State::Done(outcome) => Poll::Ready(outcome.clone()),
-            State::Pending(wakers) => {
-                match at.and_then(|at| wakers.get_mut(at)) {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    None => {
-                        *at = Some(wakers.len());
-                        wakers.push(context.waker().clone());
-                    }
-                }
-                Poll::Pending
+    #[inline]
+    fn poll(&self, at: &mut Option<usize>, context: &Context<'_>) -> Poll<&Stored> {
+        match self.stored.get() {
+            Some(stored) => Poll::Ready(stored),
+            None => self.wait(at, context),
+        }
+    }
+
+    fn wait(&self, at: &mut Option<usize>, context: &Context<'_>) -> Poll<&Stored> {
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stored) = self.stored.get() {
+            return Poll::Ready(stored);
+        }
+        match at.and_then(|at| wakers.get_mut(at)) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                *at = Some(wakers.len());
+                wakers.push(context.waker().clone());
             }
         }
+        Poll::Pending
     }
 }
 
@@ -66,7 +68,7 @@ pub(super) struct Completer(Arc<BatchResult>);
 
 impl Completer {
     pub(super) fn new(topic: Arc<str>, partition: PartitionId) -> Self {
-        Self(Arc::new(BatchResult { topic, partition, state: Mutex::new(State::Pending(Vec::new())) }))
+        Self(Arc::new(BatchResult { topic, partition, stored: OnceLock::new(), wakers: Mutex::default() }))
     }
 
     pub(super) fn finish(self, outcome: Stored) {
@@ -103,13 +105,15 @@ impl Future for Delivery {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let stored = ready!(this.batch.poll(&mut this.waker, context));
-        Poll::Ready(stored.map(|base| RecordMetadata {
-            topic: this.batch.topic.clone(),
-            partition: this.batch.partition,
-            offset: base.and_then(|base| base.checked_add(this.index.into())),
-            timestamp: this.timestamp,
-        }))
+        Poll::Ready(match ready!(this.batch.poll(&mut this.waker, context)) {
+            Ok(base) => Ok(RecordMetadata {
+                topic: this.batch.topic.clone(),
+                partition: this.batch.partition,
+                offset: base.and_then(|base| base.checked_add(this.index.into())),
+                timestamp: this.timestamp,
+            }),
+            Err(error) => Err(error.clone()),
+        })
     }
 }
 
@@ -124,7 +128,7 @@ struct Part {
 
 impl Part {
     fn poll(&mut self, context: &Context<'_>) -> Poll<BatchOutcome> {
-        let stored = ready!(self.batch.poll(&mut self.waker, context));
+        let stored = ready!(self.batch.poll(&mut self.waker, context)).clone();
         let result = stored.map(|base| {
             let first_offset = base.and_then(|base| base.checked_add(self.first.into()));
             let last_offset = first_offset.and_then(|first| first.checked_add(self.records.saturating_sub(1).into()));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::TryAcquireError;
-use tokio::time::Instant;
 
 use super::delivery::{BatchDelivery, Delivery};
 use super::driver::Command;
@@ -16,6 +15,16 @@ use crate::error::{Error, RecordFault, Result};
 
 /// How often a record is handed over: a topic that was deleted and created again has another id, and is looked up once more.
 const ATTEMPTS: usize = 2;
+
+/// A shorter run of records of one partition is not worth a turn of its own: records are sorted by partition then.
+const SHORT_RUN: usize = 32;
+
+/// What became of records that were divided.
+struct Division<'a> {
+    left: Vec<ProducerRecord<'a>>,
+    failed: Option<Error>,
+    wall_clock: u64,
+}
 
 impl Producer {
     /// Sends a record and waits until it is stored.
@@ -42,6 +51,14 @@ impl Producer {
     /// [`Error::UnknownTopic`], [`Error::Refused`] and [`Error::Timeout`] where the topic cannot be looked up or created;
     /// [`Error::Closed`]; [`Error::ProducerFenced`].
     pub async fn enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
+        // Nearly always there is room. What waits is a large future, and costs more than what is done here.
+        match self.try_enqueue(topic, record) {
+            Err(Error::WouldWait { .. } | Error::UnknownPartition { .. }) => self.enqueue_waiting(topic, record).await,
+            done => done,
+        }
+    }
+
+    async fn enqueue_waiting(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
         for _ in 0..ATTEMPTS {
             let mut slots = self.slots(topic).await?;
             let mut checked = slots.check(&record);
@@ -52,7 +69,7 @@ impl Producer {
             let cost = checked?;
             let slot = slots.choose(&record)?;
             self.reserve(&slots, cost).await?;
-            if let Some(delivery) = self.place(slot, &record, slots.compacted, cost)? {
+            if let Some(delivery) = self.place(&slots, slot, &record, cost)? {
                 return Ok(delivery);
             }
         }
@@ -70,7 +87,7 @@ impl Producer {
         let cost = slots.check(&record)?;
         let slot = slots.choose(&record)?;
         self.try_reserve(&slots, cost)?;
-        self.place(slot, &record, slots.compacted, cost)?.ok_or(not_known)
+        self.place(&slots, slot, &record, cost)?.ok_or(not_known)
     }
 
     /// Copies records into their batches, waiting for room in the buffer if need be. Cheaper than one by one: partitions are locked once for all of
@@ -95,19 +112,21 @@ impl Producer {
     /// # Errors
     /// As [`Producer::enqueue`], of the first record that cannot be sent: then none is.
     pub async fn enqueue_batch(&self, topic: &str, records: &[ProducerRecord<'_>]) -> Result<BatchDelivery> {
-        let slots = self.slots(topic).await?;
-        let slots = match self.check_all(&slots, records) {
-            Err(Error::UnknownPartition { .. }) => {
-                let slots = self.refresh(&slots).await?;
-                self.check_all(&slots, records)?;
-                slots
-            }
-            checked => checked.map(|()| slots)?,
+        let mut slots = match self.known(topic) {
+            Some(slots) => slots,
+            None => self.look_up(topic).await?,
         };
+        let mut checked = self.check_all(&slots, records);
+        if let Err(Error::UnknownPartition { .. }) = checked {
+            slots = self.refresh(&slots).await?;
+            checked = self.check_all(&slots, records);
+        }
+        let total = checked?;
         let mut delivery = BatchDelivery::default();
         let mut rest = records;
         while !rest.is_empty() {
-            let (count, cost) = self.portion(&slots, rest);
+            let whole = rest.len() == records.len() && total <= self.portion_bytes();
+            let (count, cost) = if whole { (rest.len(), total) } else { self.portion(&slots, rest) };
             let (portion, behind) = rest.split_at(count);
             let placed = match self.reserve(&slots, cost).await {
                 Ok(()) => self.place_all(topic, slots.clone(), portion, &mut delivery).await,
@@ -126,18 +145,23 @@ impl Producer {
         Ok(delivery)
     }
 
-    fn check_all(&self, slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> Result<()> {
+    /// The cost of all.
+    fn check_all(&self, slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> Result<usize> {
         let limit_bytes = self.handle.settings.max_buffered_bytes;
-        records.iter().try_for_each(|record| match slots.check(record)? {
+        records.iter().try_fold(0usize, |sum, record| match slots.check(record)? {
             cost if cost > limit_bytes => Err(too_large(slots, cost, limit_bytes)),
-            _fits => Ok(()),
+            cost => Ok(sum.saturating_add(cost)),
         })
+    }
+
+    fn portion_bytes(&self) -> usize {
+        self.handle.settings.max_buffered_bytes / 4
     }
 
     /// How many of the records to hand over together, and their cost: some batches, and a quarter of the buffer at most, so that one part is on its way while the
     /// next waits for room.
     fn portion(&self, slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> (usize, usize) {
-        let most = self.handle.settings.max_buffered_bytes / 4;
+        let most = self.portion_bytes();
         let (mut count, mut sum) = (0, 0usize);
         for record in records {
             let cost = slots.cost(record);
@@ -163,7 +187,7 @@ impl Producer {
                 break;
             }
             // Another topic has the name now; the cost of a record is the same.
-            match self.slots(topic).await.and_then(|slots| self.check_all(&slots, &left).map(|()| slots)) {
+            match self.slots(topic).await.and_then(|slots| self.check_all(&slots, &left).map(|_cost| slots)) {
                 Ok(slots) => (left, failed) = self.divide(&slots, &left, delivery),
                 Err(error) => failed = Some(error),
             }
@@ -179,47 +203,95 @@ impl Producer {
     /// Gives what was not taken: with an error, because of that; without one, because the topic is gone.
     fn divide<'a>(
         &self,
-        slots: &TopicSlots,
+        slots: &Arc<TopicSlots>,
         records: &[ProducerRecord<'a>],
         delivery: &mut BatchDelivery,
     ) -> (Vec<ProducerRecord<'a>>, Option<Error>) {
-        let (order, begins) = slots.divide(records);
-        let (now, wall_clock) = (Instant::now(), wall_clock_ns());
-        let (mut left, mut failed) = (Vec::new(), None);
+        let mut division = Division { left: Vec::new(), failed: None, wall_clock: wall_clock_ns() };
+        let behind = self.divide_runs(slots, records, delivery, &mut division);
+        if behind.is_empty() {
+            return (division.left, division.failed);
+        }
+        let (order, begins) = slots.divide(behind);
         for (slot, range) in slots.slots.iter().zip(begins.windows(2)) {
             let (Some(begin), Some(end)) = (range.first(), range.last()) else { continue };
             let numbers = order.get(*begin as usize..*end as usize).unwrap_or_default();
-            if numbers.is_empty() {
-                continue;
+            if !numbers.is_empty() {
+                let of_slot = numbers.iter().filter_map(|number| behind.get(*number as usize));
+                self.place_in(slots, slot, of_slot, delivery, &mut division);
             }
-            let of_slot = numbers.iter().filter_map(|number| records.get(*number as usize));
-            let incoming = of_slot.clone().map(|record| Incoming {
-                record: *record,
-                timestamp: record.timestamp.unwrap_or(wall_clock),
-                cost_bytes: slots.cost(record),
-            });
-            let appended = slot.append(incoming, slots.compacted, now, |completer, index| delivery.add(completer, index));
-            left.extend(of_slot.skip(appended.taken).copied());
-            let announced = self.announce(slot, &appended);
-            match appended.not_taken {
-                Some(NotTaken::Closed) => failed = Some(self.handle.shared.closed()),
-                Some(NotTaken::Invalid(error)) => failed = Some(error),
-                Some(NotTaken::TopicGone) | None => {}
-            }
-            failed = failed.or(announced.err());
         }
-        (left, failed)
+        (division.left, division.failed)
+    }
+
+    /// Places records run by run, as long as runs of one partition are long: without keys, with one key, with one partition. Gives what is behind those.
+    fn divide_runs<'r, 'a>(
+        &self,
+        slots: &Arc<TopicSlots>,
+        mut records: &'r [ProducerRecord<'a>],
+        delivery: &mut BatchDelivery,
+        division: &mut Division<'a>,
+    ) -> &'r [ProducerRecord<'a>] {
+        if slots.takes_turns() {
+            return records;
+        }
+        let (mut turn, mut in_turn_bytes) = (slots.turn(), 0);
+        while !records.is_empty() {
+            let (partition, len) = slots.run(records, &mut turn, &mut in_turn_bytes);
+            let Some(slot) = slots.slots.get(partition as usize) else { break };
+            if len < SHORT_RUN.min(records.len()) {
+                break;
+            }
+            let (run, behind) = records.split_at(len);
+            self.place_in(slots, slot, run.iter(), delivery, division);
+            records = behind;
+        }
+        records
+    }
+
+    /// Puts records into the batches of their partition.
+    fn place_in<'r, 'a: 'r>(
+        &self,
+        slots: &Arc<TopicSlots>,
+        slot: &Arc<Slot>,
+        records: impl Iterator<Item = &'r ProducerRecord<'a>> + Clone,
+        delivery: &mut BatchDelivery,
+        division: &mut Division<'a>,
+    ) {
+        let wall_clock = division.wall_clock;
+        let incoming = records.clone().map(|record| Incoming {
+            record: *record,
+            timestamp: record.timestamp.unwrap_or(wall_clock),
+            cost_bytes: slots.cost(record),
+        });
+        let appended = slot.append(incoming, slots.compacted, |completer, index| delivery.add(completer, index));
+        division.left.extend(records.skip(appended.taken).copied());
+        let announced = self.announce(slots, slot, &appended);
+        match appended.not_taken {
+            Some(NotTaken::Closed) => division.failed = Some(self.handle.shared.closed()),
+            Some(NotTaken::Invalid(error)) => division.failed = Some(error),
+            Some(NotTaken::TopicGone) | None => {}
+        }
+        if division.failed.is_none() {
+            division.failed = announced.err();
+        }
     }
 
     /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken.
-    fn place(&self, slot: &Arc<Slot>, record: &ProducerRecord<'_>, compacted: bool, cost: usize) -> Result<Option<Delivery>> {
+    fn place(
+        &self,
+        slots: &Arc<TopicSlots>,
+        slot: &Arc<Slot>,
+        record: &ProducerRecord<'_>,
+        cost: usize,
+    ) -> Result<Option<Delivery>> {
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
         let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
         let mut delivery = None;
-        let appended = slot.append([incoming], compacted, Instant::now(), |completer, index| {
+        let appended = slot.append([incoming], slots.compacted, |completer, index| {
             delivery = Some(completer.delivery(index, timestamp));
         });
-        let announced = self.announce(slot, &appended);
+        let announced = self.announce(slots, slot, &appended);
         match appended.not_taken {
             None => announced.map(|()| delivery),
             Some(not_taken) => {
@@ -233,7 +305,10 @@ impl Producer {
         }
     }
 
-    fn announce(&self, slot: &Arc<Slot>, appended: &Appended) -> Result<()> {
+    fn announce(&self, slots: &Arc<TopicSlots>, slot: &Arc<Slot>, appended: &Appended) -> Result<()> {
+        if let Some(now) = appended.begun {
+            self.refresh_if_old(slots, now);
+        }
         if appended.announce
             && let Err(closed) = self.command(Command::Ready(slot.clone()))
         {

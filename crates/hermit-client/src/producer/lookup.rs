@@ -34,19 +34,32 @@ impl Producer {
             topics.get(topic).filter(|slots| !slots.is_gone()).cloned()?
         };
         let sessions = handle.shared.sessions.load(Ordering::Relaxed);
-        if slots.wants_refresh(Instant::now(), handle.settings.metadata_max_age, sessions) {
-            // What was dropped with the producer is not looked up for it.
-            let (admin, handle, slots) = (handle.admin.clone(), Arc::downgrade(handle), slots.clone());
-            let task = async move {
-                let found = admin.metadata(&slots.name, false).await;
-                if let Some(handle) = Weak::upgrade(&handle) {
-                    handle.renew(&slots, found, sessions);
-                }
-                slots.refreshed();
-            };
-            drop(self.handle.runtime.spawn(task));
+        if slots.wants_refresh(sessions) {
+            self.refresh_in_background(&slots);
         }
         Some(slots)
+    }
+
+    /// Asks for a topic again where what is known of it is old. Looked at when a batch is begun, rather than for each record.
+    pub(super) fn refresh_if_old(&self, slots: &Arc<TopicSlots>, now: Instant) {
+        if slots.is_old(now, self.handle.settings.metadata_max_age) {
+            self.refresh_in_background(slots);
+        }
+    }
+
+    #[cold]
+    fn refresh_in_background(&self, slots: &Arc<TopicSlots>) {
+        // What was dropped with the producer is not looked up for it.
+        let (admin, handle, slots) = (self.handle.admin.clone(), Arc::downgrade(&self.handle), slots.clone());
+        let sessions = self.handle.shared.sessions.load(Ordering::Relaxed);
+        let task = async move {
+            let found = admin.metadata(&slots.name, false).await;
+            if let Some(handle) = Weak::upgrade(&handle) {
+                handle.renew(&slots, found, sessions);
+            }
+            slots.refreshed();
+        };
+        drop(self.handle.runtime.spawn(task));
     }
 
     /// Asks for a topic again, now: a record is for a partition that is not known.

@@ -72,6 +72,7 @@ impl<'a> ProducerRecord<'a> {
         self
     }
 
+    #[inline]
     pub(super) fn in_set(&self, timestamp: u64) -> NewRecord<'a> {
         // 2⁶⁴ ns are fewer than 2⁶³ ms.
         let timestamp_ms = (timestamp / 1_000_000).cast_signed();
@@ -79,9 +80,14 @@ impl<'a> ProducerRecord<'a> {
     }
 
     /// Bytes of key, value and headers.
+    #[inline]
     pub(super) fn data_bytes(&self) -> usize {
+        let plain = self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len));
+        if self.headers.is_empty() {
+            return plain;
+        }
         let headers = self.headers.iter().map(|(name, value)| name.len().saturating_add(value.map_or(0, <[u8]>::len)));
-        headers.fold(self.key.map_or(0, <[u8]>::len).saturating_add(self.value.map_or(0, <[u8]>::len)), usize::saturating_add)
+        headers.fold(plain, usize::saturating_add)
     }
 }
 

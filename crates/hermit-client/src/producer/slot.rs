@@ -49,6 +49,8 @@ struct SlotState {
     announced: bool,
     /// The producer ends.
     closed: bool,
+    /// What the last batch took: the next one will take as much.
+    room_bytes: usize,
 }
 
 /// Why a record was not taken.
@@ -75,6 +77,8 @@ pub(super) struct Incoming<'a> {
 pub(super) struct Appended {
     /// Records that were taken.
     pub(super) taken: usize,
+    /// When the last batch was begun, if any was.
+    pub(super) begun: Option<Instant>,
     /// The driver has to be told.
     pub(super) announce: bool,
     /// Why the record behind those was not.
@@ -111,7 +115,6 @@ impl Slot {
         &self,
         records: impl IntoIterator<Item = Incoming<'a>>,
         compacted: bool,
-        now: Instant,
         mut taken: impl FnMut(&Completer, u32),
     ) -> Appended {
         let mut appended = Appended::default();
@@ -126,11 +129,8 @@ impl Slot {
         }
         appended.announce = !state.announced;
         for incoming in records {
-            match self.append_one(&mut state, &incoming, compacted, now, &mut taken) {
-                Ok(sealed) => {
-                    appended.taken += 1;
-                    appended.announce |= sealed;
-                }
+            match self.append_one(&mut state, &incoming, compacted, &mut appended, &mut taken) {
+                Ok(()) => appended.taken += 1,
                 Err(error) => {
                     let source = RecordFault::Encoding(error.to_string().into());
                     let invalid = Error::InvalidRecord { topic: self.name.clone(), source };
@@ -143,32 +143,40 @@ impl Slot {
         appended
     }
 
-    /// Whether a batch became full.
+    #[inline]
     fn append_one(
         &self,
         state: &mut SlotState,
         incoming: &Incoming<'_>,
         compacted: bool,
-        now: Instant,
+        appended: &mut Appended,
         taken: &mut impl FnMut(&Completer, u32),
-    ) -> Result<bool, RecordSetError> {
+    ) -> Result<(), RecordSetError> {
         let Incoming { record, timestamp, cost_bytes } = *incoming;
         let single = compacted || self.travels_alone(&record);
-        let fits = state
-            .open
-            .as_ref()
-            .is_some_and(|open| open.is_singles() == single && self.fits(open, &record, timestamp, single && !compacted));
-        let mut sealed = !fits && self.seal(state);
-        let open = state.open.get_or_insert_with(|| {
-            let result = Completer::new(self.name.clone(), self.partition);
-            if single { OpenBatch::singles(now, result) } else { OpenBatch::set(timestamp, now, result) }
-        });
+        let fits =
+            state.open.as_ref().is_some_and(|open| open.is_singles() == single && self.fits(open, incoming, single && !compacted));
+        if !fits {
+            appended.announce |= self.seal(state);
+        }
+        let room_bytes = state.room_bytes;
+        let open = state.open.get_or_insert_with(|| self.begin(single, timestamp, room_bytes, appended));
         let index = open.append(&record, timestamp, cost_bytes)?;
         taken(open.completer(), index);
         if open.len_bytes() >= self.config.batch_bytes || (single && !compacted) {
-            sealed |= self.seal(state);
+            appended.announce |= self.seal(state);
         }
-        Ok(sealed)
+        Ok(())
+    }
+
+    fn begin(&self, single: bool, timestamp: u64, room_bytes: usize, appended: &mut Appended) -> OpenBatch {
+        let now = Instant::now();
+        appended.begun = Some(now);
+        let result = Completer::new(self.name.clone(), self.partition);
+        match single {
+            true => OpenBatch::singles(now, result),
+            false => OpenBatch::set(timestamp, now, result).with_room(room_bytes),
+        }
     }
 
     /// A record that fills a batch by itself travels as a frame of its own, which spares a copy.
@@ -179,13 +187,19 @@ impl Slot {
             && record.data_bytes() >= self.config.batch_bytes
     }
 
-    fn fits(&self, open: &OpenBatch, record: &ProducerRecord<'_>, timestamp: u64, alone: bool) -> bool {
-        let bytes = open.len_bytes().saturating_add(open.added_bytes(record, timestamp));
-        !alone && bytes <= self.config.batch_bytes && open.record_count() < self.config.limits.max_records
+    #[inline]
+    fn fits(&self, open: &OpenBatch, incoming: &Incoming<'_>, alone: bool) -> bool {
+        let limit_bytes = self.config.batch_bytes;
+        let (record, have_bytes) = (&incoming.record, open.len_bytes());
+        // The cost is what it takes at most; what it takes is only worked out where that matters.
+        let fits = have_bytes.saturating_add(incoming.cost_bytes) <= limit_bytes
+            || have_bytes.saturating_add(open.added_bytes(record, incoming.timestamp)) <= limit_bytes;
+        !alone && fits && open.record_count() < self.config.limits.max_records
     }
 
     fn seal(&self, state: &mut SlotState) -> bool {
         let Some(open) = state.open.take() else { return false };
+        state.room_bytes = open.len_bytes().min(self.config.batch_bytes);
         // The next keyless records go to the next partition.
         self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let deadline = open.created() + self.config.delivery_timeout;

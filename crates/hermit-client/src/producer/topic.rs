@@ -22,6 +22,8 @@ pub(super) struct TopicSlots {
     pub(super) slots: Vec<Arc<Slot>>,
     shared: Arc<TopicState>,
     config: GatherConfig,
+    /// What a record may take.
+    limit_bytes: u64,
     checked: Instant,
     /// Connections at that time.
     sessions: usize,
@@ -66,7 +68,11 @@ impl TopicSlots {
             slots.push(Arc::new(Slot::new(found.topic, name.clone(), partition, number, shared.clone(), config)));
         }
         let compacted = found.config.compaction == Some(true);
-        Self { name, topic: found.topic, compacted, slots, shared, config, checked: Instant::now(), sessions }
+        let limits = &config.limits;
+        let request_overhead = PREFIX_SIZE.saturating_add(ProduceTarget::KEY_SIZE) as u64;
+        let limit_bytes =
+            u64::from(limits.max_frame_bytes).min(u64::from(limits.max_request_bytes).saturating_sub(request_overhead));
+        Self { name, topic: found.topic, compacted, slots, shared, config, limit_bytes, checked: Instant::now(), sessions }
     }
 
     /// The same, as if it had been looked at now.
@@ -79,6 +85,7 @@ impl TopicSlots {
             slots: self.slots.clone(),
             shared: self.shared.clone(),
             config: self.config,
+            limit_bytes: self.limit_bytes,
             checked: Instant::now(),
             sessions,
         }
@@ -88,12 +95,18 @@ impl TopicSlots {
         self.config
     }
 
-    /// Whether it is time to ask again, and nobody does yet. Who is told so has to call [`TopicSlots::refreshed`].
-    pub(super) fn wants_refresh(&self, now: Instant, max_age: Duration, sessions: usize) -> bool {
-        let stale = now.saturating_duration_since(self.checked) >= max_age
-            || self.sessions != sessions
-            || self.shared.stale.load(Ordering::Acquire);
-        stale && !self.shared.refreshing.swap(true, Ordering::AcqRel)
+    /// Whether something hints at a change, and nobody asks yet. Who is told so has to call [`TopicSlots::refreshed`].
+    pub(super) fn wants_refresh(&self, sessions: usize) -> bool {
+        (self.sessions != sessions || self.shared.stale.load(Ordering::Acquire)) && self.begin_refresh()
+    }
+
+    /// Whether what is known is old, and nobody asks yet. Who is told so has to call [`TopicSlots::refreshed`].
+    pub(super) fn is_old(&self, now: Instant, max_age: Duration) -> bool {
+        now.saturating_duration_since(self.checked) >= max_age && self.begin_refresh()
+    }
+
+    fn begin_refresh(&self) -> bool {
+        !self.shared.refreshing.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn refreshed(&self) {
@@ -129,6 +142,7 @@ impl TopicSlots {
         let count = self.count();
         match (record.partition, record.key) {
             (Some(partition), _) => partition.0,
+            (None, _) if count == 1 => 0,
             (None, Some(key)) => partition_for_key(key, count).0,
             (None, None) => {
                 let turn = match self.config.keyless {
@@ -140,6 +154,45 @@ impl TopicSlots {
         }
     }
 
+    /// How many of `records` from the first on belong to the same partition, and which. `turn` is that of keyless ones, of which
+    /// `in_turn_bytes` were given to it. O(records of the run).
+    pub(super) fn run(&self, records: &[ProducerRecord<'_>], turn: &mut u32, in_turn_bytes: &mut usize) -> (u32, usize) {
+        let Some(first) = records.first() else { return (0, 0) };
+        let partition = self.partition_of(first, *turn);
+        if self.count() == 1 {
+            return (partition, records.len());
+        }
+        let mut len = 0;
+        for record in records {
+            if self.partition_of(record, *turn) != partition {
+                break;
+            }
+            self.count_turn(record, turn, in_turn_bytes);
+            len += 1;
+        }
+        (partition, len)
+    }
+
+    /// About what fills a batch goes to one partition, so that many keyless records are spread.
+    fn count_turn(&self, record: &ProducerRecord<'_>, turn: &mut u32, in_turn_bytes: &mut usize) {
+        if record.partition.is_none() && record.key.is_none() {
+            *in_turn_bytes += record_bytes(record);
+            if *in_turn_bytes >= self.config.batch_bytes {
+                (*turn, *in_turn_bytes) = (turn.wrapping_add(1), 0);
+            }
+        }
+    }
+
+    /// The turn of keyless records.
+    pub(super) fn turn(&self) -> u32 {
+        self.shared.turn.load(Ordering::Relaxed)
+    }
+
+    /// Whether keyless records change the partition with each.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.config.keyless == Keyless::RoundRobin && self.slots.len() > 1
+    }
+
     /// The numbers of `records` by partition, with those of the same partition in the order that they have: partition after partition, and
     /// where each one's begin, in the end that of nobody. O(records + partitions), three allocations.
     pub(super) fn divide(&self, records: &[ProducerRecord<'_>]) -> (Vec<u32>, Vec<u32>) {
@@ -149,13 +202,7 @@ impl TopicSlots {
         let mut begins = vec![0u32; self.slots.len() + 1];
         for record in records {
             let partition = self.partition_of(record, turn);
-            if record.partition.is_none() && record.key.is_none() {
-                // About what fills a batch, so that many keyless records are spread.
-                in_turn_bytes += record_bytes(record);
-                if in_turn_bytes >= self.config.batch_bytes {
-                    (turn, in_turn_bytes) = (turn.wrapping_add(1), 0);
-                }
-            }
+            self.count_turn(record, &mut turn, &mut in_turn_bytes);
             partitions.push(partition);
             if let Some(count) = begins.get_mut(partition as usize + 1) {
                 *count += 1;
@@ -180,12 +227,21 @@ impl TopicSlots {
     }
 
     /// Bytes of the buffer that a record takes.
+    #[inline]
     pub(super) fn cost(&self, record: &ProducerRecord<'_>) -> usize {
         record_bytes(record)
     }
 
     /// Refuses what the broker would refuse, before it takes part in a batch; gives the bytes it will take at most.
+    #[inline]
     pub(super) fn check(&self, record: &ProducerRecord<'_>) -> Result<usize> {
+        let size_bytes = record_bytes(record);
+        let plain = !self.compacted && record.partition.is_none() && size_bytes as u64 <= self.limit_bytes;
+        if plain { Ok(size_bytes) } else { self.check_fully(record, size_bytes) }
+    }
+
+    fn check_fully(&self, record: &ProducerRecord<'_>, size_bytes: usize) -> Result<usize> {
+        let limit_bytes = self.limit_bytes;
         let invalid = |source| Err(Error::InvalidRecord { topic: self.name.clone(), source });
         if self.compacted && record.key.is_none() {
             return invalid(RecordFault::KeyRequired);
@@ -196,11 +252,6 @@ impl TopicSlots {
         if let Some(partition) = record.partition.filter(|partition| partition.0 >= self.count()) {
             return Err(self.unknown(partition));
         }
-        let size_bytes = record_bytes(record);
-        let limits = &self.config.limits;
-        let request_overhead = PREFIX_SIZE.saturating_add(ProduceTarget::KEY_SIZE) as u64;
-        let limit_bytes =
-            u64::from(limits.max_frame_bytes).min(u64::from(limits.max_request_bytes).saturating_sub(request_overhead));
         if size_bytes as u64 > limit_bytes {
             return invalid(RecordFault::TooLarge { size_bytes: size_bytes as u64, limit_bytes });
         }
@@ -210,6 +261,7 @@ impl TopicSlots {
 
 /// Bytes of a record within a set, at most: five lengths of at most five bytes, a time of at most ten, one of attributes, and two
 /// lengths for each header.
+#[inline]
 fn record_bytes(record: &ProducerRecord<'_>) -> usize {
     const FIXED: usize = 36;
     record.data_bytes().saturating_add(FIXED).saturating_add(record.headers.len().saturating_mul(10))

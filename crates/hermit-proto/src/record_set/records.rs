@@ -85,7 +85,7 @@ impl Record<'_> {
 }
 
 /// A frame's timestamp in whole ms: fits, since 2⁶⁴ ns are fewer than 2⁶³ ms.
-pub(super) fn frame_ms(frame_timestamp: u64) -> i64 {
+pub(super) const fn frame_ms(frame_timestamp: u64) -> i64 {
     (frame_timestamp / NS_PER_MS).cast_signed()
 }
 

@@ -56,6 +56,7 @@ fn read_raw(bytes: &mut &[u8], bits: u32) -> Result<u64, VarintFault> {
     Err(VarintFault::TooLong)
 }
 
+#[inline]
 const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
@@ -63,19 +64,27 @@ const fn zigzag(value: i64) -> u64 {
 /// Appends a number. 32- and 64-bit numbers of the same value have the same bytes.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, value: i64) {
-    let mut raw = zigzag(value);
-    while raw >= 0x80 {
-        out.push(low_seven_bits(raw) | 0x80);
-        raw >>= 7;
-    }
-    out.push(low_seven_bits(raw));
+    each_byte(value, |byte| out.push(byte));
 }
 
+/// The bytes of a number.
+#[inline]
+pub(super) fn each_byte(value: i64, mut write: impl FnMut(u8)) {
+    let mut raw = zigzag(value);
+    while raw >= 0x80 {
+        write(low_seven_bits(raw) | 0x80);
+        raw >>= 7;
+    }
+    write(low_seven_bits(raw));
+}
+
+#[inline]
 const fn low_seven_bits(raw: u64) -> u8 {
     (raw & 0x7f) as u8
 }
 
 /// Bytes of a number.
+#[inline]
 pub(super) const fn size(value: i64) -> usize {
     // A group of seven for each seven bits begun, and one for 0.
     let bits = u64::BITS - (zigzag(value) | 1).leading_zeros();
