@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hermit_client::{AutoCommit, Client, Consumer, PartitionId, Record, Start};
+use hermit_client::{AutoCommit, Client, Consumer, PartitionId, Start};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,9 +37,10 @@ pub struct ConsumeLoad {
     /// Where it begins.
     #[serde(default)]
     pub start: StartAt,
-    /// Records that are taken in one call, at most.
-    #[serde(default = "default_batch")]
-    pub batch_records: usize,
+    /// Whether records are taken each by itself, to be kept (`Consumer::recv_batch`), rather than borrowed, as many as came together
+    /// (`Consumer::recv_records`).
+    #[serde(default)]
+    pub owned: bool,
     /// What is checked.
     #[serde(default)]
     pub check: Check,
@@ -51,9 +52,8 @@ pub struct ConsumeLoad {
     pub prefetch_bytes: Option<u64>,
 }
 
-const fn default_batch() -> usize {
-    4096
-}
+/// Owned records that are taken in one call, at most.
+const OWNED_AT_ONCE: usize = 4096;
 
 /// Where a consumer begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub struct ConsumeReport {
     pub failed: u64,
     /// The first one.
     pub first_error: Option<String>,
-    /// From the broker's append of the first record of a call to its receipt, by the wall clocks of both; counted once for each call. Of use to who reads at the end.
+    /// From the broker's append of a record of each call to its receipt, by the wall clocks of both; counted once for each call. Of use to who reads at the end.
     pub age: LatencySummary,
 }
 
@@ -123,7 +123,7 @@ impl ConsumeLoad {
             duration_ms: None,
             until_end: false,
             start: StartAt::Earliest,
-            batch_records: default_batch(),
+            owned: false,
             check: Check::Contents,
             group: None,
             prefetch_bytes: None,
@@ -136,9 +136,6 @@ impl ConsumeLoad {
     /// [`Error::Config`]; [`Error::Client`] where there is no broker, or no topic.
     pub async fn prepare(self) -> Result<ReadyConsumeLoad> {
         self.target.check()?;
-        if self.batch_records == 0 {
-            return Err(Error::config("batch_records", "must be above 0"));
-        }
         if self.until_end && self.group.is_some() {
             return Err(Error::config("until_end", "is for consumers without a group: name a number of records, or a duration"));
         }
@@ -278,15 +275,15 @@ impl Line {
             self.done.stop();
         }
         loop {
-            let batch = tokio::select! {
+            let more = tokio::select! {
                 biased;
                 () = &mut stopped => break,
                 () = &mut timeout => break,
-                batch = self.consumer.recv_batch(self.load.batch_records) => batch,
+                more = self.receive() => more,
             };
-            match batch {
-                Ok(batch) if batch.is_empty() => break,
-                Ok(batch) => self.take(&batch),
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(error) => {
                     self.found.error = Some(error.to_string());
                     break;
@@ -295,21 +292,34 @@ impl Line {
         }
         if self.load.group.is_some() {
             // The last call's records count as processed by a next one; what that brings is not committed.
-            drop(self.consumer.try_recv());
+            drop(self.consumer.try_recv_records());
             self.consumer.close().await?;
         }
         Ok((self.found, *self.checker.counts(), self.age))
     }
 
-    fn take(&mut self, batch: &[Record]) {
-        let bytes = batch.iter().map(|record| record.value.as_ref().map_or(0, |value| value.len() as u64)).sum();
-        for record in batch {
-            self.checker.check(record.value.as_deref());
+    /// Takes in what comes next. `false` when nothing more can come.
+    async fn receive(&mut self) -> Result<bool, hermit_client::Error> {
+        if self.load.owned {
+            let batch = self.consumer.recv_batch(OWNED_AT_ONCE).await?;
+            let Some(first) = batch.first() else { return Ok(false) };
+            let append_time = first.append_time;
+            self.take(batch.iter().map(|record| record.value.as_deref()), append_time);
+        } else {
+            let Some(records) = self.consumer.recv_records().await? else { return Ok(false) };
+            self.take(records.iter().map(|record| record.value), records.append_time());
         }
-        let (records, now) = (batch.len() as u64, self.begin.elapsed());
-        if let Some(first) = batch.first() {
-            self.age.record(Duration::from_nanos(wall_clock_ns().saturating_sub(first.append_time)), 1);
+        Ok(true)
+    }
+
+    fn take<'a>(&mut self, values: impl Iterator<Item = Option<&'a [u8]>>, append_time: u64) {
+        let (mut records, mut bytes) = (0, 0);
+        for value in values {
+            (records, bytes) = (records + 1, bytes + value.map_or(0, <[u8]>::len) as u64);
+            self.checker.check(value);
         }
+        let now = self.begin.elapsed();
+        self.age.record(Duration::from_nanos(wall_clock_ns().saturating_sub(append_time)), 1);
         if self.found.records == 0 {
             self.found.first = now;
         }

@@ -102,9 +102,9 @@ pub(crate) struct BenchConsumeArgs {
     /// Read as members of this group, from where it is, and commit what was received.
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
-    /// Records that are taken in one call, at most.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 4096)]
-    pub(crate) batch: u32,
+    /// Take records each by itself, to be kept, rather than borrowed together: what that costs.
+    #[arg(long)]
+    pub(crate) owned: bool,
     /// Connections that divide the partitions among them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), default_value_t = 1)]
     pub(crate) connections: u32,

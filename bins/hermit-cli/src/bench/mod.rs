@@ -110,7 +110,7 @@ fn consume_load(args: &BenchConsumeArgs, server: &str) -> ConsumeLoad {
         duration_ms: args.duration.map(|duration| duration.0).or(default),
         until_end: unbounded && args.group.is_none(),
         start: args.from,
-        batch_records: args.batch as usize,
+        owned: args.owned,
         check: args.check,
         group: args.group.clone(),
         ..ConsumeLoad::new(target(server, &args.topic, args.connections))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermit_client::{Client, Consumer, Producer, Record};
+use hermit_client::{Client, Consumer, Producer, Records};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -240,11 +240,11 @@ impl Receiver {
             let batch = tokio::select! {
                 biased;
                 () = &mut done => break,
-                batch = self.consumer.recv_batch(4096) => batch,
+                batch = self.consumer.recv_records() => batch,
             };
             match batch {
-                Ok(batch) if batch.is_empty() => break,
-                Ok(batch) => self.take(&batch),
+                Ok(None) => break,
+                Ok(Some(records)) => self.take(&records),
                 Err(error) => {
                     self.found.error = Some(error.to_string());
                     break;
@@ -254,14 +254,14 @@ impl Receiver {
         (self.found, *self.checker.counts())
     }
 
-    fn take(&mut self, batch: &[Record]) {
+    fn take(&mut self, records: &Records) {
         let now = Instant::now();
         let counted_from = self.shared.begin + Duration::from_millis(self.shared.load.warm_up_ms);
         let (mut ours, mut bytes) = (0, 0);
         // Mostly those of a batch are of one connection.
         let (mut connection, mut of_connection) = (None, 0_usize);
-        for record in batch {
-            let value = record.value.as_deref();
+        for record in records {
+            let value = record.value;
             let Some(id) = self.checker.check(value) else { continue };
             let Some(index) = self.shared.connection(id.stream) else { continue };
             ours += 1;
