@@ -166,6 +166,14 @@ const SHORTEST_SESSION_MS: u64 = 10;
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
 /// Bytes that one `sendfile` call is asked for: long enough to cost little, short enough not to hold a worker thread.
 pub(crate) const SENDFILE_BYTES: usize = 512 << 10;
+/// Bytes of the first range of a reader, which is read and verified whether or not it was in the page cache: finding it may have
+/// brought it there, with as much around it as the system reads ahead.
+pub(crate) const FIRST_RANGE_BYTES: u64 = 128 << 10;
+/// Deliveries of so many bytes at most are copied, and written together with what else there is to write: larger ones are cheaper to
+/// send from the page cache.
+pub(crate) const SHORT_DELIVERY_BYTES: u64 = 16 << 10;
+/// Bytes of answers and short deliveries that are gathered for one write.
+pub(crate) const GATHER_BYTES: usize = 32 << 10;
 /// From this size of key and payload on, a version-1 consumer gets both by `sendfile`; smaller ones are cheaper to copy.
 pub(crate) const V1_SENDFILE_FROM_BYTES: u64 = 16 << 10;
 /// Bytes of small frames that are gathered for one write to a version-1 consumer.

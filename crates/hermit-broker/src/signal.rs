@@ -41,6 +41,16 @@ impl Signal {
         std::mem::take(&mut *self.ready.lock())
     }
 
+    /// The same, appended to `tokens`; an empty one gives its room in exchange.
+    pub(crate) fn take_into(&self, tokens: &mut Vec<u64>) {
+        let mut ready = self.ready.lock();
+        if tokens.is_empty() {
+            std::mem::swap(&mut *ready, tokens);
+        } else {
+            tokens.append(&mut ready);
+        }
+    }
+
     /// Waits until something has moved since the last wait.
     pub async fn notified(&self) {
         self.notify.notified().await;

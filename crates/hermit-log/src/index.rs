@@ -12,6 +12,7 @@ use crate::disk::DiskFile;
 pub(crate) const ENTRY_SIZE: usize = 16;
 /// Entries that gather in memory before they are written: one page of the file.
 const TAIL_ENTRIES: usize = 256;
+const PAGE_BYTES: usize = TAIL_ENTRIES * ENTRY_SIZE;
 
 /// Where one frame begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +143,8 @@ impl Footer {
 pub(crate) struct ActiveIndex {
     /// Entries in the file.
     stored: u32,
+    /// The first of every [`TAIL_ENTRIES`] entries in the file, so that a search reads the file once: 16 bytes for a MiB of log.
+    firsts: Vec<IndexEntry>,
     tail: Vec<IndexEntry>,
     crc: Crc32c,
     last_position: Option<u32>,
@@ -155,6 +158,7 @@ impl ActiveIndex {
         let decoded = decode_entries(entries);
         Self {
             stored: u32::try_from(decoded.len()).unwrap_or(u32::MAX),
+            firsts: decoded.iter().step_by(TAIL_ENTRIES).copied().collect(),
             tail: Vec::new(),
             crc,
             last_position: decoded.last().map(|entry| entry.position),
@@ -180,6 +184,8 @@ impl ActiveIndex {
 
     fn store(&mut self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_all_at(&encode_entries(&self.tail), self.stored_bytes())?;
+        let first_due = (self.stored as usize).next_multiple_of(TAIL_ENTRIES) - self.stored as usize;
+        self.firsts.extend(self.tail.iter().skip(first_due).step_by(TAIL_ENTRIES));
         self.stored = self.stored.saturating_add(u32::try_from(self.tail.len()).unwrap_or(u32::MAX));
         self.tail.clear();
         Ok(())
@@ -225,15 +231,12 @@ impl ActiveIndex {
             let count = self.tail.partition_point(before);
             return Ok(count.checked_sub(1).and_then(|last| self.tail.get(last)).copied());
         }
-        if self.stored == 0 {
-            return Ok(None);
-        }
-        let file = file()?;
-        search(self.stored as usize, before, |i| {
-            let mut bytes = [0; ENTRY_SIZE];
-            file.read_exact_at(&mut bytes, (i * ENTRY_SIZE) as u64)?;
-            Ok(IndexEntry::decode(bytes))
-        })
+        let Some(page) = self.firsts.partition_point(&before).checked_sub(1) else { return Ok(None) };
+        let mut bytes = [0; PAGE_BYTES];
+        let count = (self.stored as usize - page * TAIL_ENTRIES).min(TAIL_ENTRIES);
+        let entries = bytes.get_mut(..count * ENTRY_SIZE).unwrap_or_default();
+        file()?.read_exact_at(entries, (page * PAGE_BYTES) as u64)?;
+        Ok(search_bytes(entries, before))
     }
 }
 
@@ -247,28 +250,7 @@ pub(crate) struct SealFacts {
     pub(crate) last_append_time: u64,
 }
 
-/// The last of `count` entries for which `before` holds, where it holds for a prefix of them. log₂ `count` calls of `entry`.
-pub(crate) fn search(
-    count: usize,
-    before: impl Fn(&IndexEntry) -> bool,
-    entry: impl Fn(usize) -> io::Result<IndexEntry>,
-) -> io::Result<Option<IndexEntry>> {
-    let (mut low, mut high) = (0, count);
-    let mut found = None;
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let candidate = entry(middle)?;
-        if before(&candidate) {
-            found = Some(candidate);
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(found)
-}
-
-/// [`search`] in entries that lie in memory.
+/// The last of the entries that lie back to back for which `before` holds, where it holds for a prefix of them.
 pub(crate) fn search_bytes(bytes: &[u8], before: impl Fn(&IndexEntry) -> bool) -> Option<IndexEntry> {
     let (entries, _rest) = bytes.as_chunks::<ENTRY_SIZE>();
     let count = entries.partition_point(|entry| before(&IndexEntry::decode(*entry)));
@@ -277,7 +259,11 @@ pub(crate) fn search_bytes(bytes: &[u8], before: impl Fn(&IndexEntry) -> bool) -
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::disk::sim::SimDisk;
+    use crate::disk::{Disk as _, Open};
 
     fn entry(i: u32) -> IndexEntry {
         IndexEntry { relative_offset: i * 10, position: i * 4096, append_time: u64::from(i) * 1000 }
@@ -301,6 +287,32 @@ mod tests {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Footer::decode(&bad), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_search_in_the_index_of_a_segment_that_is_written_finds_the_last_entry_before_and_reads_the_file_once() {
+        let disk = SimDisk::new(1);
+        let file = disk.open(Path::new("/idx"), Open::CreateNew).unwrap();
+        // Also of one that goes on with entries that end within a page.
+        for resumed in [0, 1, 255, 256, 300, 600] {
+            let bytes = encode_entries(&(0..resumed).map(entry).collect::<Vec<_>>());
+            file.write_all_at(&bytes, 0).unwrap();
+            let mut index = ActiveIndex::resume(&bytes);
+            for count in resumed..1000 {
+                for target in [0, 5, count * 5, count.saturating_sub(1) * 10, count * 10] {
+                    let opened = std::cell::Cell::new(0);
+                    let open = || {
+                        opened.set(opened.get() + 1);
+                        Ok(std::sync::Arc::clone(&file))
+                    };
+                    let found = index.last_where(open, |e| e.relative_offset <= target).unwrap();
+                    let expected = (count > 0).then(|| entry((target / 10).min(count.saturating_sub(1))));
+                    assert_eq!(found, expected, "{target} in {count} of which {resumed} were there");
+                    assert!(opened.get() <= 1);
+                }
+                index.push(entry(count), || Ok(std::sync::Arc::clone(&file)));
+            }
         }
     }
 

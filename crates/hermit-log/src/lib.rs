@@ -51,6 +51,6 @@ pub use error::{LogError, ProducerError};
 pub use fenced::FencedRange;
 pub use files::{CachedFile, FileCache, PinnedFile};
 pub use flusher::Flusher;
-pub use log::{Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Removed, Start, Upcoming};
+pub use log::{Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Start};
 pub use recovery::{CutTail, RecoveryReport};
 pub use view::Bounds;

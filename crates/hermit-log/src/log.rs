@@ -37,7 +37,7 @@ use crate::view::{Bounds, View};
 
 pub use append::Appended;
 pub use compact::Compacted;
-pub use cursor::{Cursor, Upcoming};
+pub use cursor::{Cursor, Ready};
 pub use open::Start;
 pub use range::Range;
 pub use retain::Removed;

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use hermit_log::disk::sim::SimDisk;
 use hermit_log::{
     Batch, CompactionConfig, Durability, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener, ManualClock,
-    ProducerError, Start,
+    ProducerError, Ready, Start,
 };
 use hermit_proto::{
     FrameLimits, FrameView, LeaderEpoch, Offset, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence,
@@ -336,4 +336,30 @@ fn a_log_by_itself_opens_on_a_real_directory_and_keeps_others_out() {
     };
     assert_eq!(read_all(&log, Offset(0)).len(), 101);
     assert_eq!(log.leader_epoch(), LeaderEpoch(1));
+}
+
+#[test]
+fn who_follows_the_log_gets_short_ranges_read_and_the_same_ones_as_a_cursor_gives() {
+    let bench = Bench::new();
+    let log = bench.open(LogConfig { durability: Durability::Os, ..small_segments() }, true, 1);
+    let mut follower = log.cursor_at_end();
+    let mut buffer = BytesMut::new();
+    // Over several segments.
+    for number in 0..30 {
+        assert!(matches!(follower.next_ready(1 << 20, 500, &mut buffer), Ready::AtEnd));
+        assert_eq!(append(&log, &"x".repeat(number)), Offset(number as u64));
+        let expected = log.cursor(Offset(number as u64)).unwrap().next(1 << 20).unwrap().unwrap();
+        let mut bytes = b"head".to_vec();
+        expected.read_into(&mut bytes).unwrap();
+        let mut not_short = follower.clone();
+        buffer.clear();
+        let Ready::Range(range) = not_short.next_ready(1 << 20, expected.len_bytes() - 1, &mut buffer) else { panic!("{number}") };
+        assert_eq!((range.position(), range.len_bytes(), buffer.len()), (expected.position(), expected.len_bytes(), 0));
+        buffer.extend_from_slice(b"head");
+        let Ready::Read(range) = follower.next_ready(1 << 20, expected.len_bytes(), &mut buffer) else { panic!("{number}") };
+        assert_eq!((range.position(), range.len_bytes()), (expected.position(), expected.len_bytes()));
+        assert_eq!((range.first_offset(), range.next_offset()), (expected.first_offset(), expected.next_offset()));
+        assert_eq!(buffer, bytes);
+        assert_eq!(log.cursor_at_end().next_offset(), range.next_offset());
+    }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use hermit_log::{Cursor, Log, LogError, Range};
+use bytes::BytesMut;
+use hermit_log::{Cursor, Log, LogError, Range, Ready};
 use hermit_proto::Offset;
 
 use crate::error::BrokerError;
+use crate::limits::FIRST_RANGE_BYTES;
 use crate::partition::Partition;
 
 /// A consumer's place in a partition.
@@ -25,6 +27,8 @@ pub(super) enum Step {
     AtEnd,
     /// This, without waiting for the disk.
     Found(Range),
+    /// This, which is short, and was read into the buffer.
+    Read(Range),
     /// Something that has to be read by others first.
     Cold(Cold),
 }
@@ -89,23 +93,35 @@ impl Reader {
 
     /// What comes next: at most `max_bytes`, or one frame.
     pub(super) fn step(&mut self, max_bytes: u64) -> Result<Step, BrokerError> {
+        self.step_into(max_bytes, 0, &mut BytesMut::new())
+    }
+
+    /// The same; what has no more than `short_bytes` is appended to `buffer`.
+    pub(super) fn step_into(&mut self, max_bytes: u64, short_bytes: u64, buffer: &mut BytesMut) -> Result<Step, BrokerError> {
         loop {
             let log = self.partition.log()?;
             let until = self.partition.progress().high_watermark();
             if self.next >= until {
+                // Whoever has read everything goes on here, and need not have the place found when something comes.
+                if self.place.is_none() {
+                    self.place = Some(log.cursor_at_end()).filter(|end| end.next_offset() == self.next);
+                }
                 return Ok(Step::AtEnd);
             }
-            let cold = Cold { log: log.clone(), from: self.next, cursor: None, until, max_bytes };
-            let Some(mut cursor) = self.place.take() else { return Ok(Step::Cold(cold)) };
-            if !is_cached(&mut cursor, max_bytes) {
-                return Ok(Step::Cold(Cold { cursor: Some(cursor), ..cold }));
-            }
-            let read = cursor.next(max_bytes).map(|range| match range {
-                Some(range) => Read::Range(cursor, range),
-                None => Read::NothingBefore(until),
-            });
-            if let Some(range) = self.take(read)? {
-                return Ok(Step::Found(range));
+            let cold = |cursor, max_bytes| Step::Cold(Cold { log: log.clone(), from: self.next, cursor, until, max_bytes });
+            let Some(cursor) = &mut self.place else { return Ok(cold(None, max_bytes.min(FIRST_RANGE_BYTES))) };
+            match cursor.next_ready(max_bytes, short_bytes, buffer) {
+                Ready::Cold => return Ok(cold(self.place.take(), max_bytes)),
+                Ready::Range(range) => {
+                    self.next = self.next.max(range.next_offset());
+                    return Ok(Step::Found(range));
+                }
+                Ready::Read(range) => {
+                    self.next = self.next.max(range.next_offset());
+                    return Ok(Step::Read(range));
+                }
+                // Offsets without frames, as after compaction.
+                Ready::AtEnd => self.seek(self.next.max(until)),
             }
         }
     }
@@ -130,14 +146,5 @@ impl Reader {
             Err(LogError::Corrupt { from, .. }) if from > self.next => Ok(None),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// Whether the next range can be had without waiting for the disk.
-fn is_cached(cursor: &mut Cursor, max_bytes: u64) -> bool {
-    match cursor.upcoming() {
-        Ok(Some(upcoming)) => upcoming.file.cached(upcoming.position, upcoming.len_bytes.min(max_bytes)),
-        Ok(None) => true,
-        Err(_error) => false,
     }
 }

@@ -20,6 +20,10 @@ pub(super) struct FileRange {
 }
 
 impl FileRange {
+    pub(super) fn of(range: &hermit_log::Range) -> Self {
+        Self { file: Arc::clone(range.file()), position: range.position(), left_bytes: range.len_bytes() }
+    }
+
     pub(super) const fn is_done(&self) -> bool {
         self.left_bytes == 0
     }

@@ -193,6 +193,15 @@ pub trait DiskFile: Debug + Send + Sync + 'static {
     /// system cannot tell, the answer is yes.
     fn cached(&self, position: u64, len: u64) -> bool;
 
+    /// Reads what can be read without waiting for the disk: as [`DiskFile::read_at`], but fewer bytes, or none, where the rest would have
+    /// to be fetched. Where the system cannot tell, it reads all the same.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn read_cached_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.read_at(buf, position)
+    }
+
     /// Tells the system to read a range ahead. A hint: failure has no meaning.
     fn will_need(&self, position: u64, len: u64);
 

@@ -212,6 +212,15 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        match preadv2(&self.0, &mut [IoSliceMut::new(buf)], position, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(read),
+            Err(Errno::AGAIN) => Ok(0),
+            // A file system that cannot tell, or a signal.
+            Err(_) => self.read_at(buf, position),
+        }
+    }
+
     fn will_need(&self, position: u64, len: u64) {
         self.advise(position, len, Advice::WillNeed);
     }

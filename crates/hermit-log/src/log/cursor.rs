@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use hermit_proto::{FramePrefix, Offset};
 
 use super::Log;
@@ -32,26 +33,66 @@ struct Next {
     end: End,
 }
 
-/// Bytes that the next range begins with.
+/// What [`Cursor::next_ready`] comes to.
 #[derive(Clone, Debug)]
-pub struct Upcoming {
-    /// The file.
-    pub file: Arc<dyn DiskFile>,
-    /// The position of the next frame in it.
-    pub position: u64,
-    /// Bytes from there that can be read in one piece; the next range may be shorter.
-    pub len_bytes: u64,
+pub enum Ready {
+    /// Nothing follows, up to the high watermark.
+    AtEnd,
+    /// The disk has to be waited for, or something is wrong: [`Cursor::next`] tells.
+    Cold,
+    /// The next range.
+    Range(Range),
+    /// The next range, which is short: its bytes were appended to the buffer.
+    Read(Range),
 }
 
 impl Cursor {
-    /// Where the next range will lie, found without reading the log: to ask whether it is in the page cache. `None` at the high watermark.
-    ///
-    /// # Errors
-    /// As [`Cursor::next`], which is then the one to tell what to do.
-    pub fn upcoming(&mut self) -> Result<Option<Upcoming>, LogError> {
-        let Some(Next { segment, stop, .. }) = self.step(Until::HighWatermark)? else { return Ok(None) };
-        let file = segment.file().map_err(|source| LogError::io("open", &segment.wal.path(), source))?;
-        Ok(Some(Upcoming { file, position: self.position, len_bytes: stop.saturating_sub(self.position) }))
+    /// As [`Cursor::next`], but without waiting for the disk. A range of at most `short_bytes`, where that is all there is, is read on
+    /// the way: for so few bytes one copy is cheaper than to ask for them in the page cache, and to send them from there.
+    pub fn next_ready(&mut self, max_bytes: u64, short_bytes: u64, buffer: &mut BytesMut) -> Ready {
+        let (next, file) = match self.step(Until::HighWatermark) {
+            Ok(None) => return Ready::AtEnd,
+            Ok(Some(next)) => match next.segment.file() {
+                Ok(file) => (next, file),
+                Err(_told_by_next) => return Ready::Cold,
+            },
+            Err(_told_by_next) => return Ready::Cold,
+        };
+        let len_bytes = next.stop.saturating_sub(self.position);
+        if len_bytes <= short_bytes.min(max_bytes) {
+            return self.read_short(next, file, len_bytes, buffer).map_or(Ready::Cold, Ready::Read);
+        }
+        if !file.cached(self.position, len_bytes.min(max_bytes)) {
+            return Ready::Cold;
+        }
+        self.range(next, file, max_bytes).map_or(Ready::Cold, Ready::Range)
+    }
+
+    /// All up to `next.stop`, appended to `buffer`; `None`, with nothing changed, where that cannot be had at once.
+    fn read_short(&mut self, next: Next, file: Arc<dyn DiskFile>, len_bytes: u64, buffer: &mut BytesMut) -> Option<Range> {
+        let size = usize::try_from(len_bytes).ok()?;
+        let start = buffer.len();
+        buffer.resize(start.checked_add(size)?, 0);
+        let range = buffer.get_mut(start..).and_then(|bytes| {
+            if file.read_cached_at(bytes, self.position).ok()? != size {
+                return None;
+            }
+            let first = FramePrefix::verify(bytes.first_chunk()?, &next.segment.salt).ok()?;
+            let next_offset = self.known_offset_behind(&next.segment, next.stop, next.end)?;
+            Some(self.advance(next.segment, file, first.offset(), len_bytes, next_offset))
+        });
+        if range.is_none() {
+            buffer.truncate(start);
+        }
+        range
+    }
+
+    /// The range of the next `len_bytes`, which the cursor then stands behind.
+    fn advance(&mut self, segment: Arc<Segment>, file: Arc<dyn DiskFile>, first: Offset, len_bytes: u64, behind: Offset) -> Range {
+        let (log, position) = (self.log.clone(), self.position);
+        self.position = position.saturating_add(len_bytes);
+        self.next = behind;
+        Range { log, segment, file, position, len_bytes, first_offset: first, next_offset: behind }
     }
 
     /// The offset of the next frame, as far as it is known: no frame before it follows.
@@ -85,7 +126,10 @@ impl Cursor {
 
     fn try_next(&mut self, max_bytes: u64, until: Until) -> Result<Option<Range>, LogError> {
         match self.step(until)? {
-            Some(Next { segment, stop, end }) => self.range(segment, stop, end, max_bytes).map(Some),
+            Some(next) => {
+                let file = next.segment.file().map_err(|source| LogError::io("read", &next.segment.wal.path(), source))?;
+                self.range(next, file, max_bytes).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -126,10 +170,10 @@ impl Cursor {
         }
     }
 
-    /// The range from the cursor to `stop`, or to an index entry before it.
-    fn range(&mut self, segment: Arc<Segment>, stop: u64, end: End, max_bytes: u64) -> Result<Range, LogError> {
+    /// The range from the cursor to `next.stop`, or to an index entry before it.
+    fn range(&mut self, next: Next, file: Arc<dyn DiskFile>, max_bytes: u64) -> Result<Range, LogError> {
+        let Next { segment, stop, end } = next;
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
-        let file = segment.file().map_err(read_error)?;
         let mut reader = FrameReader::prefixes(&*file, stop);
         let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
             let range = self.log.inner.fence(&segment, self.position)?;
@@ -141,46 +185,29 @@ impl Cursor {
             let entry = segment.floor_of_position(self.position + max_bytes).map_err(read_error)?;
             range_end = entry.map_or(one_frame, |entry| u64::from(entry.position)).clamp(one_frame.min(stop), stop);
         }
-        let next_offset = self.offset_behind(&segment, &mut reader, range_end, end).map_err(read_error)?;
-        let (range_end, next_offset) = match next_offset {
-            Some(next) => (range_end, next),
+        let mut behind = self.known_offset_behind(&segment, range_end, end);
+        if behind.is_none() {
+            behind = reader.prefix(range_end, &segment.salt).map_err(read_error)?.map(|prefix| prefix.offset());
+        }
+        let (range_end, behind) = match behind {
+            Some(behind) => (range_end, behind),
             // The entry led astray, or the next frame is damaged: one frame is always right.
             None => (self.position + first.frame_bytes(), first.next_offset()),
         };
-        let range = Range {
-            log: self.log.clone(),
-            file,
-            position: self.position,
-            len_bytes: range_end - self.position,
-            first_offset: first.offset(),
-            next_offset,
-            segment,
-        };
-        self.position = range_end;
-        self.next = next_offset;
-        Ok(range)
+        Ok(self.advance(segment, file, first.offset(), range_end - self.position, behind))
     }
 
-    /// The offset of the frame at `position`, which is where a range ends.
-    fn offset_behind(
-        &self,
-        segment: &Segment,
-        reader: &mut FrameReader<'_>,
-        position: u64,
-        end: End,
-    ) -> io::Result<Option<Offset>> {
+    /// The offset of the frame at `position`, which is where a range ends, where no frame has to be asked for it.
+    fn known_offset_behind(&self, segment: &Segment, position: u64, end: End) -> Option<Offset> {
         // First: what is missing at the end of a segment lies before that end.
         let fenced = self.log.inner.view.read().fenced.next_in(segment.base, position).filter(|range| range.position == position);
         if let Some(range) = fenced {
-            return Ok(Some(range.from));
+            return Some(range.from);
         }
         if segment.base == end.segment && position == end.position {
-            return Ok(Some(end.offset));
+            return Some(end.offset);
         }
-        if let Some(sealed) = segment.sealed().filter(|sealed| sealed.len_bytes == position) {
-            return Ok(Some(sealed.end));
-        }
-        Ok(reader.prefix(position, &segment.salt)?.map(|prefix| prefix.offset()))
+        segment.sealed().filter(|sealed| sealed.len_bytes == position).map(|sealed| sealed.end)
     }
 
     /// Calls `each` with the prefix of every readable frame until it answers false.

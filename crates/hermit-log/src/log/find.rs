@@ -35,6 +35,17 @@ impl Log {
         self.cursor_until(offset, Until::HighWatermark)
     }
 
+    /// A cursor at the high watermark, found without reading anything.
+    #[must_use]
+    pub fn cursor_at_end(&self) -> Cursor {
+        let view = self.inner.view.read();
+        let end = view.end(Until::HighWatermark);
+        let segment = view.segment_of(end.segment).filter(|segment| segment.base == end.segment).cloned();
+        drop(view);
+        let position = if segment.is_some() { end.position } else { 0 };
+        Cursor { log: self.clone(), segment, position, next: end.offset }
+    }
+
     pub(super) fn cursor_until(&self, offset: Offset, until: Until) -> Result<Cursor, LogError> {
         loop {
             let (segment, limit) = {

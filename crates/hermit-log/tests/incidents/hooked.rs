@@ -126,6 +126,9 @@ impl DiskFile for HookedFile {
     fn cached(&self, position: u64, len: u64) -> bool {
         self.file.cached(position, len)
     }
+    fn read_cached_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_cached_at(buf, position)
+    }
     fn will_need(&self, position: u64, len: u64) {
         self.file.will_need(position, len);
     }

@@ -16,13 +16,13 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use hermit_proto::session::WireError;
 use hermit_proto::{Deframer, magic};
 use tokio::time::{Instant, Sleep};
 
 use self::state::{Session, Stage};
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, try_read};
 use super::sendfile::{FileRange, try_write_more};
 use crate::broker::{Phase, reached};
 use crate::memory::Share;
@@ -49,7 +49,8 @@ pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hell
         connection,
         session,
         deframer,
-        delivery: None,
+        frames: None,
+        before_frames: 0,
         read_at: now,
         written_at: now,
         deaf_at: now,
@@ -61,19 +62,15 @@ pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hell
     driver.run().await
 }
 
-/// A delivery that is being sent. Nothing else may come in between.
-#[derive(Debug)]
-struct Delivery {
-    head: BytesMut,
-    frames: Option<FileRange>,
-}
-
 struct Driver<'a> {
     connection: Connection<'a>,
     session: Session,
     deframer: Deframer,
     share: Share,
-    delivery: Option<Delivery>,
+    /// Frames that are sent from their file, once the answers before them are, with their head.
+    frames: Option<FileRange>,
+    /// Bytes of these answers.
+    before_frames: usize,
     read_at: Instant,
     written_at: Instant,
     /// When the broker last was not reading: until then silence was its own.
@@ -107,6 +104,11 @@ impl Driver<'_> {
             let may_read = self.may_read();
             let has_room = self.share.has_room();
             let is_deaf = !(may_read && has_room);
+            // A deadline that has come nearer must not wait for the old one.
+            let (deadline, _) = self.deadline();
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
             let stream = &self.connection.stream;
             tokio::select! {
                 // Other sockets of this thread get their turn between two rounds.
@@ -138,11 +140,6 @@ impl Driver<'_> {
             if is_deaf {
                 self.deaf_at = Instant::now();
             }
-            // A deadline that has come nearer must not wait for the old one.
-            let (deadline, _) = self.deadline();
-            if deadline < timer.deadline() {
-                timer.as_mut().reset(deadline);
-            }
         }
     }
 
@@ -157,7 +154,7 @@ impl Driver<'_> {
 
     /// Whether everything that will ever be sent was sent.
     fn is_over(&self) -> bool {
-        let sent = self.session.out.is_empty() && self.delivery.is_none();
+        let sent = self.session.out.is_empty() && self.frames.is_none();
         sent && (self.session.stage == Stage::Closing || (self.at_end.is_some() && self.session.is_idle()))
     }
 
@@ -189,7 +186,7 @@ impl Driver<'_> {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        match self.connection.stream.try_read_buf(self.deframer.buffer()) {
+        match try_read(&mut self.connection.stream, self.deframer.buffer()) {
             Ok(0) => {
                 let between = self.deframer.is_between_units();
                 self.at_end = Some(if between { End::Peer } else { End::Refused("the stream ended within a request".into()) });
@@ -211,35 +208,47 @@ impl Driver<'_> {
     fn write(&mut self) -> io::Result<bool> {
         let mut round_bytes = 0;
         while !self.blocked {
-            if let Some(delivery) = &mut self.delivery {
-                match send(&self.connection.stream, delivery) {
-                    Ok(sent) => {
-                        self.written_at = Instant::now();
-                        round_bytes += sent;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                    Err(error) => return Err(error),
+            if self.frames.is_none() {
+                if round_bytes >= ROUND_BYTES {
+                    return Ok(true);
                 }
-                if self.delivery.as_ref().is_some_and(Delivery::is_sent) {
-                    self.delivery = None;
+                self.frames = self.session.deliveries();
+                self.before_frames = self.session.out.len();
+                if self.before_frames == 0 {
+                    return Ok(false);
                 }
-            } else if !self.session.out.is_empty() {
-                match self.connection.stream.try_write(&self.session.out) {
-                    Ok(sent) => {
-                        self.written_at = Instant::now();
-                        drop(self.session.out.split_to(sent));
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
-                    Err(error) => return Err(error),
+            }
+            match self.send() {
+                Ok(sent) => {
+                    self.written_at = Instant::now();
+                    round_bytes += sent;
                 }
-            } else if round_bytes >= ROUND_BYTES {
-                return Ok(true);
-            } else {
-                let Some((head, frames)) = self.session.next_delivery() else { return Ok(false) };
-                self.delivery = Some(Delivery { head, frames });
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                Err(error) => return Err(error),
             }
         }
         Ok(false)
+    }
+
+    /// Sends what comes next, as far as the socket takes it; answers how many bytes that were.
+    fn send(&mut self) -> io::Result<u64> {
+        let (stream, out) = (&self.connection.stream, &mut self.session.out);
+        let Some(frames) = self.frames.as_mut() else {
+            let sent = stream.try_write(out)?;
+            out.advance(sent);
+            return Ok(sent as u64);
+        };
+        if self.before_frames > 0 {
+            let sent = try_write_more(stream, out.get(..self.before_frames).unwrap_or(out))?;
+            out.advance(sent);
+            self.before_frames = self.before_frames.saturating_sub(sent);
+            return Ok(sent as u64);
+        }
+        let sent = frames.try_send(stream)?;
+        if frames.is_done() {
+            self.frames = None;
+        }
+        Ok(sent)
     }
 
     /// The next deadline, and what is missing when it passes; `None` where the session has something to look at then.
@@ -280,24 +289,5 @@ impl Driver<'_> {
         if self.session.out.is_empty() && self.session.out.capacity() > KEEP_BYTES {
             self.session.out = BytesMut::new();
         }
-    }
-}
-
-impl Delivery {
-    fn is_sent(&self) -> bool {
-        self.head.is_empty() && self.frames.as_ref().is_none_or(FileRange::is_done)
-    }
-}
-
-fn send(stream: &tokio::net::TcpStream, delivery: &mut Delivery) -> io::Result<u64> {
-    if !delivery.head.is_empty() {
-        let sent =
-            if delivery.frames.is_some() { try_write_more(stream, &delivery.head)? } else { stream.try_write(&delivery.head)? };
-        drop(delivery.head.split_to(sent));
-        return Ok(sent as u64);
-    }
-    match &mut delivery.frames {
-        Some(frames) if !frames.is_done() => frames.try_send(stream),
-        _ => Ok(0),
     }
 }

@@ -14,6 +14,7 @@ use super::owed::OwedAnswers;
 use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
+use crate::limits::GATHER_BYTES;
 use crate::server::sendfile::FileRange;
 use crate::signal::Signal;
 
@@ -57,6 +58,8 @@ pub(super) struct Session {
     pub(super) address: String,
     /// Subscriptions that may have something to say, first come, first served.
     ready: VecDeque<CorrelationId>,
+    /// Room for the tokens of what has moved.
+    woken: Vec<u64>,
     next_token: u64,
 }
 
@@ -79,6 +82,7 @@ impl Session {
             client: String::new(),
             address: address.to_string(),
             ready: VecDeque::new(),
+            woken: Vec::new(),
             next_token: BACKGROUND_TOKEN + 1,
         }
     }
@@ -199,7 +203,9 @@ impl Session {
 
     /// Something that was waited for has moved.
     pub(super) fn wake(&mut self) {
-        for token in self.signal.take() {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.signal.take_into(&mut woken);
+        for token in woken.drain(..) {
             if token == BACKGROUND_TOKEN {
                 self.background.collect(&mut self.out);
             } else if let Some(id) = self.by_token.get(&token) {
@@ -208,34 +214,27 @@ impl Session {
                 self.owed.settle(token, &self.signal, &mut self.out);
             }
         }
+        self.woken = woken;
         self.finish();
     }
 
-    /// What is to be sent next for a subscription: what stands before the frames, and the frames.
-    pub(super) fn next_delivery(&mut self) -> Option<(BytesMut, Option<FileRange>)> {
-        while let Some(id) = self.ready.pop_front() {
+    /// Writes what subscriptions have to say, as long as it is short and no more than `GATHER_BYTES` are to be sent. Answers the frames
+    /// whose head was written last, if any: nothing may come in between.
+    pub(super) fn deliveries(&mut self) -> Option<FileRange> {
+        while self.out.len() < GATHER_BYTES {
+            let id = self.ready.pop_front()?;
             let Some(subscription) = self.subscriptions.get_mut(&id) else { continue };
-            let mut head = BytesMut::new();
-            match subscription.turn(self.broker.warmer(), &self.signal) {
+            match subscription.turn(id, self.broker.warmer(), &self.signal, &mut self.out) {
                 Turn::Waits => {}
-                Turn::Tells(told) => {
-                    head.extend_from_slice(&told.encode(id, 0));
+                Turn::Wrote => self.ready.push_back(id),
+                Turn::Delivers(range) => {
                     self.ready.push_back(id);
-                    return Some((head, None));
-                }
-                Turn::Delivers(delivery, range) => {
-                    // A range is one turn, or one frame: both fit.
-                    let size = u32::try_from(range.len_bytes()).unwrap_or(u32::MAX);
-                    head.extend_from_slice(&delivery.encode(id, size));
-                    let file = FileRange { file: Arc::clone(range.file()), position: range.position(), left_bytes: size.into() };
-                    self.ready.push_back(id);
-                    return Some((head, Some(file)));
+                    return Some(FileRange::of(&range));
                 }
                 Turn::Ends(error) => {
                     self.end_subscription(id);
-                    if error.encode(id, &mut head).is_ok() {
-                        return Some((head, None));
-                    }
+                    // An error fits, as everything in it is short.
+                    drop(error.encode(id, &mut self.out));
                 }
             }
         }

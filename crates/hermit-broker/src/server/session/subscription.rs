@@ -3,13 +3,14 @@
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
+use bytes::BytesMut;
 use hermit_log::{LogError, Range};
-use hermit_proto::Offset;
 use hermit_proto::session::{DeliveryError, DeliveryHead};
+use hermit_proto::{CorrelationId, Offset};
 use parking_lot::Mutex;
 
 use crate::error::{BrokerError, to_wire};
-use crate::limits::TURN_BYTES;
+use crate::limits::{SHORT_DELIVERY_BYTES, TURN_BYTES};
 use crate::partition::Partition;
 use crate::server::reader::{Cold, Reader, Step, Warmed};
 use crate::server::warmer::{Awaits, Warmer};
@@ -54,10 +55,10 @@ pub(super) struct Subscription {
 pub(super) enum Turn {
     /// Nothing until its token is woken, or credit comes.
     Waits,
-    /// Frames.
-    Delivers(DeliveryHead, Range),
-    /// Reading goes on further on: the log begins there now, or has no records before.
-    Tells(DeliveryHead),
+    /// Frames. Their head was written.
+    Delivers(Range),
+    /// What it had to say was written: a short delivery, or how far reading has got.
+    Wrote,
     /// It is over.
     Ends(DeliveryError),
 }
@@ -71,8 +72,8 @@ impl Subscription {
         self.credit_bytes = self.credit_bytes.saturating_add(bytes);
     }
 
-    /// What comes next. `Waits` has registered whatever will wake it.
-    pub(super) fn turn(&mut self, warmer: &Warmer, signal: &Arc<Signal>) -> Turn {
+    /// What comes next, written to `out` as far as it is short. `Waits` has registered whatever will wake it.
+    pub(super) fn turn(&mut self, id: CorrelationId, warmer: &Warmer, signal: &Arc<Signal>, out: &mut BytesMut) -> Turn {
         loop {
             if self.credit_bytes == 0 {
                 return Turn::Waits;
@@ -82,16 +83,18 @@ impl Subscription {
                 Poll::Ready(Some(Ok(Some(range)))) => Ok(Step::Found(range)),
                 Poll::Ready(Some(Ok(None))) => continue,
                 Poll::Ready(Some(Err(error))) => Err(error),
-                Poll::Ready(None) => self.reader.step(self.credit_bytes.min(TURN_BYTES)),
+                Poll::Ready(None) => self.step(id, out),
             };
             match found {
                 Ok(Step::Found(range)) => {
-                    self.credit_bytes = self.credit_bytes.saturating_sub(range.len_bytes());
-                    return Turn::Delivers(self.head(), range);
+                    let head = self.delivered(id, &range);
+                    out.extend_from_slice(&head);
+                    return Turn::Delivers(range);
                 }
+                Ok(Step::Read(_)) => return Turn::Wrote,
                 Ok(Step::Cold(cold)) => self.warm(cold, warmer, signal),
                 // Whoever reads up to there has to know that nothing is left.
-                Ok(Step::AtEnd) if self.told < self.reader.next() => return Turn::Tells(self.head()),
+                Ok(Step::AtEnd) if self.told < self.reader.next() => return self.tell(id, out),
                 Ok(Step::AtEnd) => {
                     let until = Offset(self.reader.next().0.saturating_add(1));
                     match self.reader.partition().progress().wait(until, signal, self.token) {
@@ -104,11 +107,41 @@ impl Subscription {
                 }
                 Err(BrokerError::Log(LogError::OutOfRange { log_start, .. })) if self.reader.next() < log_start => {
                     self.reader.seek(log_start);
-                    return Turn::Tells(self.head());
+                    return self.tell(id, out);
                 }
                 Err(error) => return ends(&error),
             }
         }
+    }
+
+    /// The next range; where it is short, the whole delivery is written.
+    fn step(&mut self, id: CorrelationId, out: &mut BytesMut) -> Result<Step, BrokerError> {
+        let start = out.len();
+        let frames_at = start.saturating_add(DeliveryHead::HEAD_SIZE);
+        out.resize(frames_at, 0);
+        let step = self.reader.step_into(self.credit_bytes.min(TURN_BYTES), SHORT_DELIVERY_BYTES, out);
+        if let Ok(Step::Read(range)) = &step {
+            let head = self.delivered(id, range);
+            if let Some(space) = out.get_mut(start..frames_at) {
+                space.copy_from_slice(&head);
+            }
+        } else {
+            out.truncate(start);
+        }
+        step
+    }
+
+    /// Takes the credit for a range, and says what stands before it.
+    fn delivered(&mut self, id: CorrelationId, range: &Range) -> [u8; DeliveryHead::HEAD_SIZE] {
+        self.credit_bytes = self.credit_bytes.saturating_sub(range.len_bytes());
+        // A range is one turn, or one frame: both fit.
+        self.head().encode(id, u32::try_from(range.len_bytes()).unwrap_or(u32::MAX))
+    }
+
+    /// Tells how far reading has got: the log begins there now, or has no records before.
+    fn tell(&mut self, id: CorrelationId, out: &mut BytesMut) -> Turn {
+        out.extend_from_slice(&self.head().encode(id, 0));
+        Turn::Wrote
     }
 
     fn warm(&mut self, cold: Cold, warmer: &Warmer, signal: &Arc<Signal>) {
