@@ -1,18 +1,21 @@
-//! Cases: what is loaded how, and what came of it. Each one checks that the work was really done.
+//! Cases: what is loaded how, what came of it, and what should. Each one checks that the work was really done.
 
 pub mod consume;
+pub mod durable;
+pub mod idle;
+pub mod lag;
+pub mod memory;
 pub mod produce;
+pub mod sdk;
+pub mod start;
 pub mod table;
-
-use std::fmt;
 
 use anyhow::Result;
 use hermit_proto::session::Durability;
 use serde::{Deserialize, Serialize};
 
+use crate::finding::{Finding, Series, Target};
 use crate::lab::Lab;
-use crate::latency::Latency;
-use crate::worker::Outcome;
 
 /// What is done in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,26 @@ pub enum Load {
     Produce(produce::Plan),
     /// Consumers of a log that is in the page cache.
     Consume(consume::Plan),
+    /// So many frames under way to a `sync` topic, beside the same to an `os` topic.
+    SyncFlow(durable::Flow),
+    /// One frame at a time to a `sync` topic, perhaps beside others that send as fast as they can.
+    SyncLatency(durable::OneAtATime),
+    /// The same load on few and on many partitions.
+    Partitions(durable::Spread),
+    /// From producer to consumer, by schedule.
+    EndToEnd(lag::Plan),
+    /// The same at the end of a log, while another is read from the disk.
+    CatchUp(lag::CatchUp),
+    /// Stops, and starts again.
+    Start(start::Plan),
+    /// Starts again after a kill, with little and with much in the log.
+    StartBySize(start::BySize),
+    /// Memory while much is written and read.
+    Memory(memory::Plan),
+    /// Consumers that have read all there is.
+    Idle(idle::Plan),
+    /// The SDK's producer or consumer.
+    Sdk(sdk::Plan),
 }
 
 /// When an answered frame is safe, as topics have it.
@@ -43,6 +66,15 @@ impl Safety {
             Self::Os => Durability::Os,
         }
     }
+
+    /// As names of cases have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Os => "os",
+        }
+    }
 }
 
 /// A named case.
@@ -52,6 +84,10 @@ pub struct Case {
     pub name: String,
     /// What is done.
     pub load: Load,
+    /// What its figures should reach, each under the suffix of its series.
+    pub targets: Vec<(String, Target)>,
+    /// Whether it belongs to the short selection.
+    pub quick: bool,
 }
 
 /// How long, and how often.
@@ -63,65 +99,63 @@ pub struct Effort {
     pub repeat: usize,
     /// Bytes of a log that is read.
     pub log_bytes: u64,
+    /// By what the largest numbers of partitions and bytes are divided.
+    pub scale: u32,
 }
 
-/// One repetition.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// What the clients counted.
-    pub outcome: Outcome,
-    /// Processor seconds of the broker meanwhile.
-    pub broker_cpu: f64,
-    /// The machine's limit that it is compared with, measured beside it; in the same unit as `figure`.
-    pub limit: Option<f64>,
-}
-
-impl Sample {
-    /// Frames a second.
-    #[must_use]
-    pub fn frames(&self) -> f64 {
-        crate::limits::rate(self.outcome.frames, self.outcome.seconds)
-    }
-
-    /// Records a second.
-    #[must_use]
-    pub fn records(&self) -> f64 {
-        crate::limits::rate(self.outcome.records, self.outcome.seconds)
-    }
-
-    /// Bytes a second on the wire.
-    #[must_use]
-    pub fn bytes(&self) -> f64 {
-        crate::limits::rate(self.outcome.bytes, self.outcome.seconds)
-    }
-}
-
-impl fmt::Display for Sample {
-    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cpu_ns = self.broker_cpu * 1e9 / (self.outcome.frames.max(1) as f64);
-        write!(f, "{:>11.0} frames/s {:>12.0} records/s {:>8.1} MB/s", self.frames(), self.records(), self.bytes() / 1e6)?;
-        write!(f, "  broker {:.2} cpu, {cpu_ns:.0} ns/frame", self.broker_cpu / self.outcome.seconds)?;
-        if let Some(limit) = self.limit {
-            write!(f, "  limit {:.1} MB/s, ratio {:.3}", limit / 1e6, self.bytes() / limit)?;
-        }
-        if let Some(Latency { p50, p99, max, .. }) = self.outcome.latency {
-            write!(f, "  p50 {p50:.1} p99 {p99:.1} max {max:.1} us")?;
-        }
-        Ok(())
-    }
-}
+/// Is told each figure as soon as it is there.
+pub type Tell<'a> = &'a mut dyn FnMut(&str);
 
 impl Case {
-    /// Runs it on a broker of its own, and tells each repetition as soon as it is done.
+    /// A case without targets, only in the full selection.
+    #[must_use]
+    pub fn new(name: impl Into<String>, load: Load) -> Self {
+        Self { name: name.into(), load, targets: Vec::new(), quick: false }
+    }
+
+    /// With a target for its series of that suffix; such a case is in the short selection too.
+    #[must_use]
+    pub fn reaching(mut self, suffix: &str, target: Target) -> Self {
+        self.targets.push((suffix.to_owned(), target));
+        self.quick = true;
+        self
+    }
+
+    /// Whether any server that speaks version 1 can be measured by it.
+    #[must_use]
+    pub fn is_for_any_server(&self) -> bool {
+        match &self.load {
+            Load::Produce(plan) => plan.is_for_any_server(),
+            Load::Consume(plan) => plan.is_for_any_server(),
+            _ => false,
+        }
+    }
+
+    /// Runs it on a broker of its own.
     ///
     /// # Errors
     ///
     /// When something does not run, or the work was not done as it should.
-    pub fn run(&self, lab: &Lab, effort: &Effort, tell: &mut dyn FnMut(&Sample)) -> Result<Vec<Sample>> {
-        match &self.load {
-            Load::Produce(plan) => produce::run(plan, lab, effort, tell),
-            Load::Consume(plan) => consume::run(plan, lab, effort, tell),
-        }
+    pub fn run(&self, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Finding>> {
+        let series = match &self.load {
+            Load::Produce(plan) => vec![produce::run(plan, lab, effort, tell)?],
+            Load::Consume(plan) => vec![consume::run(plan, lab, effort, tell)?],
+            Load::SyncFlow(plan) => vec![durable::flow(plan, lab, effort, tell)?],
+            Load::SyncLatency(plan) => vec![durable::one_at_a_time(plan, lab, effort, tell)?],
+            Load::Partitions(plan) => vec![durable::spread(plan, lab, effort, tell)?],
+            Load::EndToEnd(plan) => lag::run(plan, lab, effort, tell)?,
+            Load::CatchUp(plan) => lag::catch_up(plan, lab, effort, tell)?,
+            Load::Start(plan) => start::run(plan, lab, effort, tell)?,
+            Load::StartBySize(plan) => vec![start::by_size(plan, lab, effort, tell)?],
+            Load::Memory(plan) => memory::run(plan, lab, effort, tell)?,
+            Load::Idle(plan) => idle::run(plan, lab, tell)?,
+            Load::Sdk(plan) => vec![sdk::run(plan, lab, effort, tell)?],
+        };
+        Ok(series.into_iter().map(|series| self.finding(series)).collect())
+    }
+
+    fn finding(&self, series: Series) -> Finding {
+        let target = self.targets.iter().find(|(suffix, _)| *suffix == series.suffix).map(|(_, target)| target.clone());
+        Finding::new(&self.name, &self.load, series, target)
     }
 }

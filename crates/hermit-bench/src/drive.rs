@@ -1,7 +1,10 @@
 //! The loads: blocking code over bare sockets, so cheap that the broker is what is measured.
 
 pub mod echo;
+pub mod end_to_end;
+pub mod idle;
 pub mod raw;
+mod sdk;
 mod session;
 pub mod v1_consume;
 pub mod v1_produce;
@@ -46,6 +49,14 @@ pub enum Job {
     Ping(echo::Ping),
     /// Keeps a processor busy.
     Burn(echo::Burn),
+    /// From a producer to a consumer, by schedule.
+    EndToEnd(end_to_end::EndToEnd),
+    /// Consumers that wait.
+    Idle(idle::Idle),
+    /// The SDK's producer.
+    SdkProduce(hermit_load::ProduceLoad),
+    /// The SDK's consumer.
+    SdkConsume(hermit_load::ConsumeLoad),
 }
 
 impl Job {
@@ -63,6 +74,10 @@ impl Job {
             Self::Echo(_) => "the echo",
             Self::Ping(_) => "the pinger",
             Self::Burn(_) => "the burner",
+            Self::EndToEnd(_) => "the end-to-end load",
+            Self::Idle(_) => "the idle consumers",
+            Self::SdkProduce(_) => "the SDK's producer",
+            Self::SdkConsume(_) => "the SDK's consumer",
         }
     }
 }
@@ -83,6 +98,10 @@ pub fn prepare(job: Job) -> Result<(Ready, Run)> {
         Job::Stream(job) => job.prepare(),
         Job::Echo(job) => job.prepare(),
         Job::Ping(job) => Ok((Ready::default(), Box::new(move || job.run()))),
+        Job::EndToEnd(job) => job.prepare(),
+        Job::Idle(job) => job.prepare(),
+        Job::SdkProduce(load) => sdk::produce(load),
+        Job::SdkConsume(load) => sdk::consume(load),
         Job::Burn(job) => Ok((Ready::default(), Box::new(move || Ok(job.run())))),
     }
 }

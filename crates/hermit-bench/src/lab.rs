@@ -1,6 +1,7 @@
 //! Where a run takes place: the programs, and a folder on a real disk.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::broker::Broker;
 use crate::drive::Job;
+use crate::site::Site;
 use crate::worker::{Outcome, Program, Worker};
 
 /// Magic numbers of file systems that keep files in memory: tmpfs and ramfs.
@@ -20,22 +22,23 @@ pub struct Lab {
     worker: Program,
     hermitd: PathBuf,
     dir: TempDir,
+    against: Option<SocketAddr>,
 }
 
 impl Lab {
-    /// A new folder in `dir`.
+    /// A new folder in `dir`. Cases run `against` another server, if one is given.
     ///
     /// # Errors
     ///
     /// When none can be made, or it would lie in memory, where a sync costs nothing and a read is no read.
-    pub fn new(worker: Program, hermitd: &Path, dir: &Path) -> Result<Self> {
+    pub fn new(worker: Program, hermitd: &Path, dir: &Path, against: Option<SocketAddr>) -> Result<Self> {
         let system = rustix::fs::statfs(dir).with_context(|| format!("{} cannot be looked at", dir.display()))?;
         // The field's type differs between architectures.
         #[allow(clippy::unnecessary_cast, clippy::allow_attributes, reason = "i64 on most architectures, not on all")]
         let magic = system.f_type as i64;
         ensure!(!IN_MEMORY.contains(&magic), "{} lies in memory; name a folder on a real disk with --dir", dir.display());
         let dir = tempfile::Builder::new().prefix("hermit-bench-").tempdir_in(dir).context("no folder for the run can be made")?;
-        Ok(Self { worker, hermitd: hermitd.to_owned(), dir })
+        Ok(Self { worker, hermitd: hermitd.to_owned(), dir, against })
     }
 
     /// The run's folder.
@@ -53,12 +56,42 @@ impl Lab {
         Broker::start(self.setup(name, args))
     }
 
+    /// The other server, or a broker on a folder of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up.
+    pub fn site(&self, name: &str) -> Result<Site> {
+        Ok(match self.against {
+            Some(address) => Site::Other(address),
+            None => Site::Own(self.broker(name, &[])?.into()),
+        })
+    }
+
     /// How a broker on that folder is started.
     #[must_use]
     pub fn setup(&self, name: &str, args: &[&str]) -> Setup {
         let mut setup = Setup::new(&self.hermitd, &self.dir().join(name));
         setup.args = args.iter().map(OsString::from).collect();
         setup
+    }
+
+    /// The largest file of the logs of a broker on that folder.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn largest_log(&self, name: &str) -> Result<PathBuf> {
+        let mut largest = None;
+        for partition in std::fs::read_dir(self.setup(name, &[]).data_dir().join("partitions"))? {
+            for entry in std::fs::read_dir(partition?.path())? {
+                let entry = entry?;
+                if entry.path().extension().is_some_and(|extension| extension == "wal") {
+                    largest = largest.max(Some((entry.metadata()?.len(), entry.path())));
+                }
+            }
+        }
+        largest.map(|(_, path)| path).context("there is no log")
     }
 
     /// Makes a job ready in a process of its own.

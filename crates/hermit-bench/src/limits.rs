@@ -18,7 +18,7 @@ use crate::latency::Latency;
 /// Sizes of a `sendfile` call that are measured.
 pub const CALLS: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// A file of this size stays in the page cache, and is larger than any processor's.
-const FILE_BYTES: u64 = 512 << 20;
+const FILE_BYTES: u64 = 256 << 20;
 /// The append of "one sync".
 const SYNC_BYTES: usize = 4096;
 /// A message of the ping-pong.

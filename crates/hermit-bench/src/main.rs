@@ -1,14 +1,17 @@
 //! The benchmark, started by `cargo xtask bench`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use hermit_bench::case::{Effort, table};
+use hermit_bench::clock::now;
 use hermit_bench::lab::Lab;
 use hermit_bench::limits;
+use hermit_bench::run::{self, Selection};
 use hermit_bench::worker::{self, Program};
 
 #[derive(Debug, Parser)]
@@ -20,6 +23,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs the cases, and writes the report to `bench` in the target directory.
+    Run {
+        #[command(flatten)]
+        place: Place,
+        /// The short selection, once each and not for long: under two minutes.
+        #[arg(long)]
+        quick: bool,
+        /// Measures another server that speaks protocol version 1 by the cases of that version.
+        #[arg(long, value_name = "HOST:PORT")]
+        against: Option<String>,
+        /// Only cases with this in their names.
+        #[arg(long, value_name = "PATTERN")]
+        case: Option<String>,
+        /// Seconds of a repetition.
+        #[arg(long)]
+        seconds: Option<f64>,
+        /// Repetitions.
+        #[arg(long)]
+        repeat: Option<usize>,
+        /// Where the report goes.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// Runs the cases whose names contain a word.
     Case {
         /// The word; a whole name runs that case alone.
@@ -62,12 +88,12 @@ struct Place {
 }
 
 impl Place {
-    fn lab(&self) -> Result<Lab> {
+    fn lab(&self, against: Option<SocketAddr>) -> Result<Lab> {
         let program = std::env::current_exe().context("this program's own path is not known")?;
         let beside = program.parent().context("this program is in no folder")?.to_owned();
         let hermitd = self.hermitd.clone().unwrap_or_else(|| beside.join("hermitd"));
         let dir = self.dir.clone().unwrap_or(beside);
-        Lab::new(Program(vec![program.into(), "worker".into()]), &hermitd, &dir)
+        Lab::new(Program(vec![program.into(), "worker".into()]), &hermitd, &dir, against)
     }
 }
 
@@ -89,24 +115,49 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Case { name, place, seconds, repeat, log_mib } => {
-            cases(&name, &place, &Effort { seconds, repeat, log_bytes: log_mib << 20 })
+            cases(&name, &place, &Effort { seconds, repeat, log_bytes: log_mib << 20, scale: 1 })
+        }
+        Command::Run { place, quick, against, case, seconds, repeat, out } => {
+            let against = against.map(|text| resolve(&text)).transpose()?;
+            let selection = Selection { pattern: case, quick, against };
+            let mut effort = selection.effort();
+            effort.seconds = seconds.unwrap_or(effort.seconds);
+            effort.repeat = repeat.unwrap_or(effort.repeat);
+            measure(&selection, effort, &place, out)
         }
         Command::Limits { place, seconds } => {
-            println!("{}", serde_json::to_string_pretty(&limits::measure(&place.lab()?, seconds)?)?);
+            println!("{}", serde_json::to_string_pretty(&limits::measure(&place.lab(None)?, seconds)?)?);
             Ok(())
         }
     }
 }
 
+fn resolve(text: &str) -> Result<SocketAddr> {
+    let mut found = text.to_socket_addrs().with_context(|| format!("{text} is no HOST:PORT"))?;
+    found.next().with_context(|| format!("{text} has no address"))
+}
+
+fn measure(selection: &Selection, effort: Effort, place: &Place, out: Option<PathBuf>) -> Result<()> {
+    let program = std::env::current_exe().context("this program's own path is not known")?;
+    // Beside `release`, where this program lies.
+    let out = out.or_else(|| Some(program.parent()?.parent()?.join("bench"))).context("name a folder with --out")?;
+    let begun = now();
+    let tell = &mut |line: &str| println!("{:>5.0} s  {line}", begun.elapsed().as_secs_f64());
+    let report = run::run(selection, effort, &mut || place.lab(selection.against), &out, tell)?;
+    println!("\n{} figures, in {}", report.findings.len(), out.join("report.md").display());
+    for finding in report.missed() {
+        println!("missed: {finding}");
+    }
+    ensure!(report.failures.is_empty(), "{} cases failed", report.failures.len());
+    Ok(())
+}
+
 fn cases(name: &str, place: &Place, effort: &Effort) -> Result<()> {
-    let all = table::all();
-    let exact = all.iter().any(|case| case.name == name);
-    let chosen: Vec<_> = all.iter().filter(|case| if exact { case.name == name } else { case.name.contains(name) }).collect();
-    ensure!(!chosen.is_empty(), "no case has {name:?} in its name; `list` tells all");
-    for case in chosen {
+    let selection = Selection { pattern: Some(name.to_owned()), ..Selection::default() };
+    for case in selection.cases()? {
         println!("{}", case.name);
-        let lab = place.lab()?;
-        case.run(&lab, effort, &mut |sample| println!("  {sample}")).with_context(|| case.name.clone())?;
+        let findings = case.run(&place.lab(None)?, effort, &mut |line| println!("  {line}")).with_context(|| case.name.clone())?;
+        findings.iter().for_each(|finding| println!("  = {finding}"));
     }
     Ok(())
 }

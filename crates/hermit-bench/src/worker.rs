@@ -31,9 +31,12 @@ pub struct Outcome {
     /// What a reader read, of one pass; of a writer nothing.
     #[serde(default)]
     pub tally: Tally,
-    /// Frames of each partition that a writer got answered.
+    /// Frames of each partition that writers got answered.
     #[serde(default)]
     pub written: Vec<u64>,
+    /// Frames that each writer sent to each of its partitions, in the order of the material.
+    #[serde(default)]
+    pub of_writers: Vec<u64>,
     /// Where the job takes times.
     #[serde(default)]
     pub latency: Option<Latency>,

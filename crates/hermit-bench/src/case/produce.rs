@@ -4,12 +4,14 @@ use anyhow::{Context, Result};
 use hermit_proto::TopicId;
 use serde::{Deserialize, Serialize};
 
-use super::{Effort, Safety, Sample};
-use crate::broker::Broker;
+use super::{Effort, Safety, Tell};
 use crate::drive::v1_consume::{Check, Consume};
 use crate::drive::{Job, Until, v1_produce, v2_consume, v2_produce};
+use crate::finding::{Sample, Series, Unit};
 use crate::lab::Lab;
+use crate::limits::rate;
 use crate::material::{Material, Protocol, Shape};
+use crate::site::Site;
 use crate::tally::Tally;
 use crate::worker::Outcome;
 
@@ -34,14 +36,26 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub(super) fn is_for_any_server(&self) -> bool {
+        self.shape.protocol == Protocol::V1 && self.partitions == 1 && self.safety == Safety::Os
+    }
+
     /// The load on a topic that is there.
-    pub(super) fn job(&self, broker: &Broker, name: &str, topic: TopicId, until: Until) -> Job {
+    #[must_use]
+    pub fn job(&self, site: &Site, name: &str, topic: TopicId, until: Until) -> Job {
         let Self { shape, frames, connections, partitions, window, .. } = *self;
-        let address = broker.address();
+        let address = site.address();
         match shape.protocol {
-            Protocol::V1 => {
-                Job::V1Produce(v1_produce::Produce { address, topic: name.into(), partitions, shape, connections, window, until })
-            }
+            Protocol::V1 => Job::V1Produce(v1_produce::Produce {
+                address,
+                topic: name.into(),
+                partitions,
+                shape,
+                connections,
+                window,
+                until,
+                shared: false,
+            }),
             Protocol::V2 => {
                 let window = window.unwrap_or(REQUESTS);
                 Job::V2Produce(v2_produce::Produce {
@@ -65,40 +79,41 @@ impl Plan {
 }
 
 /// Runs the repetitions.
-pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: &mut dyn FnMut(&Sample)) -> Result<Vec<Sample>> {
-    let broker = lab.broker("produce", &[])?;
-    let mut samples = Vec::new();
-    for number in 0..effort.repeat {
-        let name = format!("produce-{number}");
-        let topic = broker.create_topic(&name, plan.partitions, plan.safety.durability())?;
-        let sample = measure(&broker, lab, &plan.job(&broker, &name, topic, Until::Seconds(effort.seconds)))?;
-        verify(plan, lab, &broker, &name, topic, &sample.outcome).context("what was written is not there")?;
-        broker.delete_topic(&name)?;
-        tell(&sample);
-        samples.push(sample);
+pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+    let site = lab.site("produce")?;
+    // What is large is told by its bytes.
+    let by_bytes = plan.shape.payload_bytes >= 16 << 10;
+    let mut series = Series::new("", if by_bytes { Unit::BytesPerSecond } else { Unit::RecordsPerSecond }, "");
+    for _ in 0..effort.repeat {
+        let mut sample = once(plan, lab, &site, effort.seconds)?;
+        if let Some(outcome) = sample.outcome.as_ref().filter(|_outcome| by_bytes) {
+            sample.value = rate(outcome.bytes, outcome.seconds);
+        }
+        series.push(sample, tell);
     }
-    broker.stop()?;
-    Ok(samples)
+    site.stop()?;
+    Ok(series)
 }
 
-/// Runs a job, and takes what it costs the broker.
-pub(super) fn measure(broker: &Broker, lab: &Lab, job: &Job) -> Result<Sample> {
-    let worker = lab.worker(job)?;
-    let before = broker.cpu()?;
-    let outcome = worker.run()?;
-    let broker_cpu = (broker.cpu()? - before).as_secs_f64();
-    Ok(Sample { outcome, broker_cpu, limit: None })
+/// Writes to a topic of its own for so many seconds, and reads it back.
+pub(super) fn once(plan: &Plan, lab: &Lab, site: &Site, seconds: f64) -> Result<Sample> {
+    let (name, topic) = site.topic(plan.partitions, plan.safety)?;
+    let sample = site.measure(lab, &plan.job(site, &name, topic, Until::Seconds(seconds)))?;
+    let outcome = sample.outcome.as_ref().context("nothing was counted")?;
+    verify(plan, lab, site, &name, topic, outcome).context("what was written is not there")?;
+    site.remove(&name)?;
+    Ok(sample)
 }
 
 /// Every partition ends where its answers say, and holds what was sent.
-fn verify(plan: &Plan, lab: &Lab, broker: &Broker, name: &str, topic: TopicId, outcome: &Outcome) -> Result<()> {
+fn verify(plan: &Plan, lab: &Lab, site: &Site, name: &str, topic: TopicId, outcome: &Outcome) -> Result<()> {
     let records = plan.shape.records;
     let ends: Vec<_> = outcome.written.iter().map(|frames| frames * u64::from(records)).collect();
-    broker.check_ends(topic, &ends)?;
+    site.check_ends(topic, &ends)?;
     let material = Material::new(plan.shape, false)?;
-    let reader = if plan.is_ordered() { plan.shape.protocol } else { Protocol::V2 };
+    let reader = plan.shape.protocol;
     let extents = outcome.written.iter().map(|frames| material.extent(reader, *frames)).collect();
-    let (address, until, check) = (broker.address(), Until::Count(1), Check::All);
+    let (address, until, check) = (site.address(), Until::Count(1), Check::All);
     let tally = match reader {
         Protocol::V1 => {
             let (topic, group) = (name.to_owned(), "check".to_owned());
@@ -111,16 +126,14 @@ fn verify(plan: &Plan, lab: &Lab, broker: &Broker, name: &str, topic: TopicId, o
             lab.run(&Job::V2Consume(job))?.tally
         }
     };
-    expected(plan, &material, reader, &outcome.written).map_or(Ok(()), |expected| tally.check(&expected, true))
+    tally.check(&expected(plan, &material, outcome), plan.is_ordered())
 }
 
-/// Where several write to a partition, what each of them wrote is known, and not what lies where.
-fn expected(plan: &Plan, material: &Material, reader: Protocol, written: &[u64]) -> Option<Tally> {
-    plan.is_ordered().then(|| {
-        let mut all = Tally::default();
-        for frames in written {
-            all.merge(&material.expected(reader, *frames));
-        }
-        all
-    })
+/// What each connection wrote, wherever it lies.
+fn expected(plan: &Plan, material: &Material, outcome: &Outcome) -> Tally {
+    let mut all = Tally::default();
+    for frames in &outcome.of_writers {
+        all.merge(&material.expected(plan.shape.protocol, *frames));
+    }
+    all
 }

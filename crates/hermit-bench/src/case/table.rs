@@ -1,132 +1,239 @@
-//! The cases, by name.
+//! The cases, by name, and what each should reach.
 
-use super::{Case, Load, Safety, consume, produce};
+use super::durable::{Flow, OneAtATime, Spread};
+use super::start::BySize;
+use super::{Case, Load, Safety, consume, idle, lag, memory, produce, sdk, start};
 use crate::drive::v1_consume::Check;
+use crate::finding::Target;
 use crate::material::{Compression, Protocol, Shape};
 
 const SIZES: [(usize, &str); 5] = [(16, "16b"), (100, "100b"), (1 << 10, "1k"), (64 << 10, "64k"), (1 << 20, "1m")];
+const SMALL: usize = 100;
 
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Case> {
-    let mut cases = v1_produce();
-    cases.extend(v2_produce());
-    cases.extend(v1_consume());
-    cases.extend(v2_consume());
-    cases
+    let groups = [v1_produce(), v2_produce(), v1_consume(), v2_consume(), sdk(), durable(), over_time(), standing()];
+    groups.into_iter().flatten().collect()
 }
 
-fn safety_name(safety: Safety) -> &'static str {
-    match safety {
-        Safety::Sync => "sync",
-        Safety::Os => "os",
-    }
+/// The load that most cases of producing differ from in one thing.
+const fn single(payload_bytes: usize) -> produce::Plan {
+    let shape = Shape::v1(payload_bytes, 1);
+    produce::Plan { shape, frames: 1, connections: 1, partitions: 1, window: None, safety: Safety::Os }
+}
+
+fn produced(name: &str, plan: produce::Plan) -> Case {
+    let version = match plan.shape.protocol {
+        Protocol::V1 => "v1",
+        Protocol::V2 => "v2",
+    };
+    Case::new(format!("{version}-produce-{name}-{}", plan.safety.name()), Load::Produce(plan))
 }
 
 fn v1_produce() -> Vec<Case> {
+    let fast = || Target::at_least(1.3e6, "≥ 1.3 M frames/s");
     let mut cases = Vec::new();
-    let mut add = |size: (usize, &str), records, connections, partitions, window: Option<u64>, safety| {
-        let batch = if records == 1 { String::new() } else { format!("-x{records}") };
-        let spread = if partitions == 1 { String::new() } else { format!("-{partitions}p") };
-        let flow = match window {
-            Some(1) => "lockstep".to_owned(),
-            Some(window) => format!("window{window}"),
-            None => "pipelined".to_owned(),
-        };
-        let name = format!("v1-produce-{}{batch}-{connections}c{spread}-{flow}-{}", size.1, safety_name(safety));
-        let shape = Shape::v1(size.0, records);
-        cases.push(Case { name, load: Load::Produce(produce::Plan { shape, frames: 1, connections, partitions, window, safety }) });
-    };
-    for size in SIZES {
-        add(size, 1, 1, 1, None, Safety::Os);
-        add(size, 1, 1, 1, Some(1), Safety::Os);
+    for (size, name) in SIZES {
+        let case = produced(&format!("{name}-pipelined"), single(size));
+        cases.push(if size == SMALL { case.reaching("", fast()) } else { case });
+        cases.push(produced(&format!("{name}-lockstep"), produce::Plan { window: Some(1), ..single(size) }));
     }
-    let small = SIZES[1];
-    add(small, 1, 10, 1, None, Safety::Os);
-    add(small, 1, 10, 10, None, Safety::Os);
-    add(small, 100, 1, 1, None, Safety::Os);
-    add(small, 1000, 1, 1, None, Safety::Os);
-    add((27, "27b"), 100, 1, 1, None, Safety::Os);
-    for window in [1, 16, 256, 4096] {
-        add(small, 1, 1, 1, Some(window), Safety::Sync);
-        add(small, 1, 1, 1, Some(window), Safety::Os);
+    let ten = produce::Plan { connections: 10, ..single(SMALL) };
+    cases.push(produced("100b-pipelined-10c", ten).reaching("", fast()));
+    cases.push(produced("100b-pipelined-10c-10p", produce::Plan { partitions: 10, ..ten }));
+    for (size, records) in [(SMALL, 100), (SMALL, 1000), (27, 100)] {
+        let plan = produce::Plan { shape: Shape::v1(size, records), ..single(size) };
+        cases.push(produced(&format!("{size}b-x{records}-pipelined"), plan));
     }
-    add(small, 1, 10, 1, Some(400), Safety::Sync);
-    add(small, 1, 1, 1, None, Safety::Sync);
-    add(SIZES[3], 1, 1, 1, Some(64), Safety::Sync);
+    cases.push(produced("27b-x100-pipelined-10c", produce::Plan { shape: Shape::v1(27, 100), ..ten }));
     cases
 }
 
 fn v2_produce() -> Vec<Case> {
+    let plan = |size, records| produce::Plan { shape: Shape::v2(size, records), window: Some(16), ..single(size) };
     let mut cases = Vec::new();
-    let mut add = |size: (usize, &str), records: u32, frames, connections, partitions, window, safety, compression| {
-        let batch = if records == 1 { String::new() } else { format!("-x{records}") };
-        let spread = if partitions == 1 { String::new() } else { format!("-{partitions}p") };
-        let codec = match compression {
-            Compression::None => "",
-            Compression::Lz4 => "-lz4",
-            Compression::Zstd => "-zstd",
-        };
-        let flow = if window == 1 { "lockstep".to_owned() } else { format!("window{window}") };
-        let name = format!("v2-produce-{}{batch}{codec}-{connections}c{spread}-{flow}-{}", size.1, safety_name(safety));
-        let shape = Shape { compression, ..Shape::v2(size.0, records) };
-        let plan = produce::Plan { shape, frames, connections, partitions, window: Some(window), safety };
-        cases.push(Case { name, load: Load::Produce(plan) });
-    };
-    let none = Compression::None;
-    for size in SIZES {
-        add(size, 1, 1, 1, 1, 16, Safety::Os, none);
+    for (size, name) in SIZES {
+        cases.push(produced(&format!("{name}-16-under-way"), plan(size, 1)));
     }
-    let small = SIZES[1];
+    cases.push(produced("100b-lockstep", produce::Plan { window: Some(1), ..plan(SMALL, 1) }));
+    cases.push(produced("100b-500-under-way", produce::Plan { window: Some(500), ..plan(SMALL, 1) }));
     for records in [100, 1000] {
-        add(small, records, 1, 1, 1, 16, Safety::Os, none);
+        cases.push(produced(&format!("100b-x{records}"), plan(SMALL, records)));
     }
-    for compression in [Compression::Lz4, Compression::Zstd] {
-        add(small, 1000, 1, 1, 1, 16, Safety::Os, compression);
-    }
-    add(small, 1, 1, 1, 1, 1, Safety::Os, none);
-    for window in [1, 16, 256] {
-        add(small, 1, 1, 1, 1, window, Safety::Sync, none);
+    cases.push(produced("100b-x1000-10c", produce::Plan { connections: 10, window: Some(4), ..plan(SMALL, 1000) }));
+    for (compression, name) in [(Compression::Lz4, "lz4"), (Compression::Zstd, "zstd")] {
+        let shape = Shape { compression, ..Shape::v2(SMALL, 1000) };
+        cases.push(produced(&format!("100b-x1000-{name}"), produce::Plan { shape, ..plan(SMALL, 1000) }));
     }
     for partitions in [16, 1000] {
-        add(small, 100, 1, 1, partitions, 1000, Safety::Sync, none);
-        add(small, 100, 1, 1, partitions, 1000, Safety::Os, none);
+        cases.push(produced(
+            &format!("100b-x100-{partitions}p"),
+            produce::Plan { partitions, window: Some(200), ..plan(SMALL, 100) },
+        ));
     }
     cases
 }
 
-fn v1_consume() -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut add = |name: String, shape, check, partitions| {
-        let plan = consume::Plan { shape, reader: Protocol::V1, check, partitions };
-        cases.push(Case { name: format!("v1-consume-{name}"), load: Load::Consume(plan) });
+fn consumed(name: &str, shape: Shape, reader: Protocol, check: Check, partitions: u32) -> Case {
+    let version = match reader {
+        Protocol::V1 => "v1",
+        Protocol::V2 => "v2",
     };
-    for (size, name) in SIZES {
-        add(name.to_owned(), Shape::v1(size, 1), Check::Heads, 1);
-        add(format!("{name}-discard"), Shape::v1(size, 1), Check::Nothing, 1);
+    Case::new(format!("{version}-consume-{name}"), Load::Consume(consume::Plan { shape, reader, check, partitions }))
+}
+
+fn of_sendfile(bound: f64) -> Target {
+    Target::at_least(bound, &format!("≥ {bound} of raw sendfile")).ratio()
+}
+
+fn v1_consume() -> Vec<Case> {
+    let of = |name: &str, shape| consumed(name, shape, Protocol::V1, Check::Heads, 1);
+    let [tiny, small, middle, large, huge] = SIZES.map(|(size, name)| of(name, Shape::v1(size, 1)));
+    let mut cases = vec![
+        tiny,
+        small.reaching("", Target::at_least(2.5e6, "≥ 2.5 M frames/s")),
+        middle,
+        large.reaching("", of_sendfile(0.75)),
+        huge.reaching("", of_sendfile(0.9)),
+        of("27b-x100", Shape::v1(27, 100)),
+        // Record sets of version 2, unfolded.
+        of("100b-unfolded", Shape::v2(SMALL, 100)),
+        of("100b-unfolded-zstd", Shape { compression: Compression::Zstd, ..Shape::v2(SMALL, 100) }),
+    ];
+    for (size, name) in [SIZES[1], SIZES[3]] {
+        cases.push(consumed(&format!("{name}-discarding"), Shape::v1(size, 1), Protocol::V1, Check::Nothing, 1));
     }
-    add("2700b".to_owned(), Shape::v1(27, 100), Check::Heads, 1);
-    add("100b-10p".to_owned(), Shape::v1(100, 1), Check::Heads, 10);
-    // Record sets of version 2, unfolded.
-    add("100b-unfold".to_owned(), Shape::v2(100, 100), Check::Heads, 1);
+    cases.push(consumed("100b-10p", Shape::v1(SMALL, 1), Protocol::V1, Check::Heads, 10));
     cases
 }
 
 fn v2_consume() -> Vec<Case> {
+    let of = |name: &str, shape, check| consumed(name, shape, Protocol::V2, check, 1);
     let mut cases = Vec::new();
-    let mut add = |name: String, shape, check, partitions| {
-        let plan = consume::Plan { shape, reader: Protocol::V2, check, partitions };
-        cases.push(Case { name: format!("v2-consume-{name}"), load: Load::Consume(plan) });
-    };
     for (size, name) in SIZES {
-        add(name.to_owned(), Shape::v2(size, 1), Check::Heads, 1);
+        let case = of(name, Shape::v2(size, 1), Check::Heads);
+        cases.push(if size >= 16 << 10 { case.reaching("", of_sendfile(0.9)) } else { case });
     }
-    for (records, name) in [(100, "100b-x100"), (1000, "100b-x1000")] {
-        add(name.to_owned(), Shape::v2(100, records), Check::Heads, 1);
-        add(format!("{name}-crc"), Shape::v2(100, records), Check::All, 1);
+    for records in [100, 1000] {
+        cases.push(of(&format!("100b-x{records}"), Shape::v2(SMALL, records), Check::Heads).reaching("", of_sendfile(0.9)));
+        cases.push(of(&format!("100b-x{records}-crc"), Shape::v2(SMALL, records), Check::All).reaching("", of_sendfile(0.85)));
     }
-    add("64k-crc".to_owned(), Shape::v2(64 << 10, 1), Check::All, 1);
-    add("100b-x100-10p".to_owned(), Shape::v2(100, 100), Check::Heads, 10);
+    cases.push(of("64k-crc", Shape::v2(64 << 10, 1), Check::All).reaching("", of_sendfile(0.85)));
+    cases.push(consumed("100b-x100-10p", Shape::v2(SMALL, 100), Protocol::V2, Check::Heads, 10));
+    cases.push(consumed("100b-x100-100p", Shape::v2(SMALL, 100), Protocol::V2, Check::Heads, 100));
+    cases
+}
+
+fn sdk() -> Vec<Case> {
+    use hermit_load::{Check, Compression, Results};
+    let case = |name: &str, side, compression, safety, connections| {
+        Case::new(format!("sdk-{name}"), Load::Sdk(sdk::Plan { side, compression, safety, connections }))
+    };
+    let (per_batch, per_record) = (sdk::Side::Produce(Results::PerBatch), sdk::Side::Produce(Results::PerRecord));
+    let consume = sdk::Side::Consume;
+    let none = Compression::None;
+    vec![
+        case("produce-per-batch", per_batch, none, Safety::Os, 1).reaching("", Target::at_least(5e6, "≥ 5 M records/s")),
+        case("produce-per-record", per_record, none, Safety::Os, 1).reaching("", Target::at_least(3e6, "≥ 3 M records/s")),
+        case("produce-per-batch-sync", per_batch, none, Safety::Sync, 1),
+        case("produce-per-batch-10c", per_batch, none, Safety::Os, 10),
+        case("produce-per-batch-lz4", per_batch, Compression::Lz4, Safety::Os, 1),
+        case("produce-per-batch-zstd", per_batch, Compression::Zstd, Safety::Os, 1),
+        case("consume", consume(Check::Nothing), none, Safety::Os, 1).reaching("", Target::at_least(10e6, "≥ 10 M records/s")),
+        case("consume-checking-order", consume(Check::Order), none, Safety::Os, 1),
+        case("consume-zstd", consume(Check::Nothing), Compression::Zstd, Safety::Os, 1),
+    ]
+}
+
+fn durable() -> Vec<Case> {
+    let flow = |name: &str, protocol, payload_bytes, in_flight, connections| {
+        let load = Load::SyncFlow(Flow { protocol, payload_bytes, in_flight, connections });
+        Case::new(format!("sync-flow-{name}"), load)
+            .reaching("", Target::at_least(0.9, "≥ 0.9 of min(os, n / 1.5 syncs, disk)").ratio())
+    };
+    let one = |name: &str, protocol, under_load| {
+        let words = if under_load { "p50 ≤ 2.2 syncs + 100 µs" } else { "p50 ≤ 1.2 syncs + 100 µs" };
+        let load = Load::SyncLatency(OneAtATime { protocol, under_load });
+        Case::new(format!("sync-latency-{name}"), load).reaching("", Target::at_most(1.0, words).ratio())
+    };
+    let spread = |safety: Safety| {
+        Case::new(format!("partitions-1000-{}", safety.name()), Load::Partitions(Spread { few: 16, many: 1000, safety }))
+    };
+    let mut cases = vec![
+        flow("v1-100b-1", Protocol::V1, SMALL, 1, 1),
+        flow("v1-100b-16", Protocol::V1, SMALL, 16, 1),
+        flow("v1-100b-256", Protocol::V1, SMALL, 256, 1),
+        flow("v1-100b-4096", Protocol::V1, SMALL, 4096, 1),
+        flow("v1-100b-4000-10c", Protocol::V1, SMALL, 4000, 10),
+        flow("v1-64k-64", Protocol::V1, 64 << 10, 64, 1),
+        flow("v2-100b-256", Protocol::V2, SMALL, 256, 1),
+        one("v1-alone", Protocol::V1, false),
+        one("v1-under-load", Protocol::V1, true),
+        one("v2-alone", Protocol::V2, false),
+        one("v2-under-load", Protocol::V2, true),
+        spread(Safety::Sync).reaching("", Target::at_least(0.5, "≥ 0.5 of 16 partitions").ratio()),
+        spread(Safety::Os),
+    ];
+    // The short selection has one of each kind.
+    let long = [
+        "sync-flow-v1-100b-1",
+        "sync-flow-v1-100b-16",
+        "sync-flow-v1-100b-4000-10c",
+        "sync-flow-v1-64k-64",
+        "sync-latency-v2-under-load",
+    ];
+    for case in &mut cases {
+        case.quick &= !long.contains(&case.name.as_str());
+    }
+    cases
+}
+
+fn over_time() -> Vec<Case> {
+    let times = |bound: f64, words: &str| Target::at_most(bound, words).ratio();
+    let end_to_end = |safety: Safety| {
+        let shares = if safety == Safety::Os { vec![10, 50, 90] } else { vec![50] };
+        Case::new(format!("end-to-end-{}", safety.name()), Load::EndToEnd(lag::Plan { shares, safety }))
+    };
+    let catch_up = |name: &str, reader| {
+        Case::new(format!("catch-up-{name}"), Load::CatchUp(lag::CatchUp { reader }))
+            .reaching("tail p99", times(3.0, "p99 ≤ 3 × alone"))
+    };
+    vec![
+        end_to_end(Safety::Os)
+            .reaching("50% p50", times(3.0, "p50 ≤ 3 × a round trip's"))
+            .reaching("50% p99", times(3.0, "p99 ≤ 3 × a round trip's, as busy")),
+        end_to_end(Safety::Sync),
+        catch_up("v1", Protocol::V1),
+        catch_up("v2", Protocol::V2),
+    ]
+}
+
+fn standing() -> Vec<Case> {
+    let at_most_mib = |bound: f64| Target::at_most(bound, &format!("≤ {bound} MiB"));
+    let start = |partitions| Case::new(format!("start-{partitions}"), Load::Start(start::Plan { partitions }));
+    let memory = |name: &str, protocol, payload_bytes| {
+        Case::new(format!("memory-{name}"), Load::Memory(memory::Plan { protocol, payload_bytes }))
+            .reaching("idle", at_most_mib(20.0))
+            .reaching("peak", Target::at_most(1.25, "flat: ≤ 1.25 of the first part's peak").ratio())
+    };
+    let idle = |name: &str, protocol, count| Case::new(format!("idle-{count}-{name}"), Load::Idle(idle::Plan { protocol, count }));
+    let mut cases = vec![
+        start(1),
+        start(100),
+        start(10_000).reaching("unclean", Target::at_most(3000.0, "≤ 3 s")).reaching("memory", at_most_mib(200.0)),
+        Case::new("start-by-size", Load::StartBySize(BySize { small_bytes: 16 << 20, large_bytes: 1 << 30 }))
+            .reaching("", Target::at_most(1.5, "not growing: ≤ 1.5 of 16 MiB's").ratio()),
+        memory("v1", Protocol::V1, SMALL),
+        memory("v2", Protocol::V2, 64 << 10),
+        idle("v1", Protocol::V1, 1000),
+        idle("v1", Protocol::V1, 10_000),
+        idle("v2", Protocol::V2, 1000),
+        idle("v2", Protocol::V2, 10_000),
+    ];
+    for case in &mut cases {
+        case.quick &= case.name != "memory-v2";
+    }
     cases
 }
 
@@ -141,5 +248,11 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn another_server_is_asked_for_version_1_alone() {
+        let names: Vec<_> = all().into_iter().filter(Case::is_for_any_server).map(|case| case.name).collect();
+        assert!(names.len() > 10 && names.iter().all(|name| name.starts_with("v1-")), "{names:?}");
     }
 }

@@ -13,8 +13,13 @@ use super::connect;
 /// Connects and says hello, under correlation id 1.
 pub(super) fn open(address: SocketAddr) -> Result<TcpStream> {
     let mut stream = connect(address)?;
-    ask(&mut stream, CorrelationId(1), &HelloRequest::new("hermit-bench"))?;
+    hello(&mut stream)?;
     Ok(stream)
+}
+
+/// Says hello over a new connection.
+pub(super) fn hello(stream: &mut TcpStream) -> Result<()> {
+    ask(stream, CorrelationId(1), &HelloRequest::new("hermit-bench")).map(drop)
 }
 
 /// Sends a request and waits for its answer; nothing else may be under way.

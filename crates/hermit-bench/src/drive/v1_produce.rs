@@ -39,6 +39,9 @@ pub struct Produce {
     pub window: Option<u64>,
     /// When it ends.
     pub until: Until,
+    /// Whether others write to the same partitions, so that offsets have gaps.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 impl Produce {
@@ -60,7 +63,7 @@ impl Produce {
 
     fn run(&self, material: &Material, connections: Vec<(u32, TcpStream)>) -> Result<Outcome> {
         let begun = now();
-        let alone = self.connections <= self.partitions;
+        let alone = !self.shared && self.connections <= self.partitions;
         let done = on_threads(connections, |(partition, stream)| {
             let answers = Answers { next: None, answered: 0, alone, records: self.shape.records, held: Vec::new() };
             let mut connection = Connection { stream, material, answers, until: self.until, begun, times_ns: Vec::new() };
@@ -77,6 +80,7 @@ impl Produce {
             outcome.frames += frames;
             outcome.bytes += material.sent_bytes(frames);
             outcome.written[partition as usize] += frames;
+            outcome.of_writers.push(frames);
             times_ns.extend(times);
         }
         outcome.records = outcome.frames * u64::from(self.shape.records);

@@ -81,6 +81,7 @@ impl Produce {
         for (own, sent, times) in done {
             for (partition, frames) in own.into_iter().zip(sent) {
                 outcome.written[partition as usize] += frames;
+                outcome.of_writers.push(frames);
                 outcome.frames += frames;
                 outcome.bytes += material.sent_bytes(frames);
             }

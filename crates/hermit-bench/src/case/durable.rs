@@ -1,0 +1,136 @@
+//! What waiting for the disk costs, beside what the disk itself takes in the same seconds.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Effort, Safety, Tell, produce};
+use crate::drive::{Job, Until};
+use crate::finding::{Sample, Series, Unit};
+use crate::lab::Lab;
+use crate::limits::{self, rate};
+use crate::material::{Material, Protocol, Shape};
+use crate::site::Site;
+
+/// Bytes that are written to see how fast the disk takes them.
+const SEQUENTIAL_BYTES: u64 = 128 << 20;
+/// Seconds in which one sync is measured; it is a median of hundreds.
+const SYNC_SECONDS: f64 = 0.3;
+/// Frames that a connection beside has under way.
+const BESIDE: u64 = 4000;
+/// Records of the frames that go to many partitions, and requests under way.
+const BATCH: u32 = 100;
+const REQUESTS: u64 = 1000;
+
+/// Frames under way to a `sync` topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Who produces.
+    pub protocol: Protocol,
+    /// Bytes of a payload.
+    pub payload_bytes: usize,
+    /// Frames under way at most, over all connections.
+    pub in_flight: u64,
+    /// Connections to one partition.
+    pub connections: u32,
+}
+
+/// `sync` beside the least of: the same with `os`, n frames in 1.5 syncs, what the disk takes.
+pub(super) fn flow(plan: &Flow, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+    let site = lab.site("flow")?;
+    let mut series = Series::new("", Unit::FramesPerSecond, "min(os, n / 1.5 syncs, disk)");
+    let shape = Shape { protocol: plan.protocol, ..Shape::v1(plan.payload_bytes, 1) };
+    let window = Some((plan.in_flight / u64::from(plan.connections)).max(1));
+    let load = |safety| produce::Plan { shape, frames: 1, connections: plan.connections, partitions: 1, window, safety };
+    let log_bytes = Material::new(shape, false)?.extent(Protocol::V2, 1).bytes;
+    let disk = limits::sequential_write(lab.dir(), SEQUENTIAL_BYTES)? / rate(log_bytes, 1.0);
+    for _ in 0..effort.repeat {
+        let before = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
+        let mut sample = produce::once(&load(Safety::Sync), lab, &site, effort.seconds)?;
+        let after = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
+        let os = produce::once(&load(Safety::Os), lab, &site, effort.seconds)?.value;
+        let in_syncs = rate(plan.in_flight, 1.5e-6 * f64::midpoint(before, after));
+        sample.limit = Some(os.min(in_syncs).min(disk));
+        series.push(sample, tell);
+    }
+    site.stop()?;
+    Ok(series)
+}
+
+/// One frame at a time to a `sync` topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneAtATime {
+    /// Who produces.
+    pub protocol: Protocol,
+    /// Whether another connection sends to the same partition as fast as it can.
+    pub under_load: bool,
+}
+
+/// The median time to an answer, beside so many syncs and 100 µs.
+pub(super) fn one_at_a_time(plan: &OneAtATime, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+    let site = lab.site("one")?;
+    let (syncs, words) = if plan.under_load { (2.2, "2.2 syncs + 100 µs") } else { (1.2, "1.2 syncs + 100 µs") };
+    let mut series = Series::new("", Unit::Micros, words);
+    let shape = Shape { protocol: plan.protocol, ..Shape::v1(100, 1) };
+    let one = produce::Plan { shape, frames: 1, connections: 1, partitions: 1, window: Some(1), safety: Safety::Sync };
+    let beside = produce::Plan { shape: Shape::v1(100, 1), window: Some(BESIDE), ..one };
+    for _ in 0..effort.repeat {
+        let before = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
+        let (name, topic) = site.topic(1, Safety::Sync)?;
+        let job = |plan: &produce::Plan, seconds| {
+            let mut job = plan.job(&site, &name, topic, Until::Seconds(seconds));
+            if let Job::V1Produce(job) = &mut job {
+                job.shared = true;
+            }
+            job
+        };
+        let load = plan.under_load.then(|| lab.worker(&job(&beside, effort.seconds + 0.4))).transpose()?;
+        let load = load.map(|mut worker| worker.go().map(|()| worker)).transpose()?;
+        let mut sample = site.measure(lab, &job(&one, effort.seconds))?;
+        let mut frames = sample.outcome.as_ref().map_or(0, |outcome| outcome.frames);
+        if let Some(load) = load {
+            frames += load.finish()?.frames;
+        }
+        site.check_ends(topic, &[frames])?;
+        site.remove(&name)?;
+        let after = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
+        sample.value = sample.latency.context("no frame was answered")?.p50;
+        sample.limit = Some(syncs * f64::midpoint(before, after) + 100.0);
+        series.push(sample, tell);
+    }
+    site.stop()?;
+    Ok(series)
+}
+
+/// The same load on few and on many partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Few.
+    pub few: u32,
+    /// Many.
+    pub many: u32,
+    /// Of both topics.
+    pub safety: Safety,
+}
+
+/// Records a second on many partitions, all written, beside those on few.
+pub(super) fn spread(plan: &Spread, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+    let site = lab.site("spread")?;
+    let mut series = Series::new("", Unit::RecordsPerSecond, &format!("{} partitions", plan.few));
+    for _ in 0..effort.repeat {
+        let few = on_partitions(plan.few, plan.safety, lab, &site, effort)?;
+        let mut many = on_partitions(plan.many, plan.safety, lab, &site, effort)?;
+        many.limit = Some(few.value);
+        series.push(many, tell);
+    }
+    site.stop()?;
+    Ok(series)
+}
+
+fn on_partitions(partitions: u32, safety: Safety, lab: &Lab, site: &Site, effort: &Effort) -> Result<Sample> {
+    let shape = Shape::v2(100, BATCH);
+    let plan = produce::Plan { shape, frames: 1, connections: 1, partitions, window: Some(REQUESTS), safety };
+    let sample = produce::once(&plan, lab, site, effort.seconds)?;
+    let written = sample.outcome.iter().flat_map(|outcome| &outcome.written);
+    anyhow::ensure!(written.clone().all(|frames| *frames > 0), "not all partitions were written");
+    Ok(sample)
+}
