@@ -131,6 +131,10 @@ impl Consumer {
             None => return Ok(batch),
         }
         while batch.len() < max {
+            if let Ready::Taken(count) = self.hand_out_decoded(max - batch.len()) {
+                batch.extend(self.records.drain(..count));
+                continue;
+            }
             match self.next_ready() {
                 Ok(Ready::Taken(record)) => batch.push(record),
                 Ok(Ready::Nothing | Ready::Held) => break,
@@ -260,7 +264,7 @@ impl Consumer {
         let next = Place { offset: records.next_offset(), epoch: records.leader_epoch() };
         if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
             let (key, tenure, offset) = (assignment.key(), assignment.tenure, records.first_offset());
-            let handed = shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now()));
+            let handed = shared.with(|state| state.hand_out(key, tenure, [(offset, next)], Instant::now()));
             let Some(generation) = handed else {
                 self.records = records.into_each().into();
                 return Ready::Held;
@@ -273,27 +277,44 @@ impl Consumer {
     }
 
     fn next_decoded(&mut self) -> Ready<Record> {
-        let Some(record) = self.records.front_mut() else { return Ready::Nothing };
+        match self.hand_out_decoded(1) {
+            Ready::Taken(_one) => self.records.pop_front().map_or(Ready::Nothing, Ready::Taken),
+            Ready::Nothing => Ready::Nothing,
+            Ready::Held => Ready::Held,
+        }
+    }
+
+    /// Hands out some of the decoded records, `max` at most, at one look at the group; how many of the first ones.
+    fn hand_out_decoded(&mut self, max: usize) -> Ready<usize> {
+        let Some(first) = self.records.front() else { return Ready::Nothing };
         let Some(assignment) = self.current.as_ref().and_then(|current| self.assignments.get_mut(&current.slot)) else {
             self.records.clear();
             return Ready::Nothing;
         };
-        if !assignment.wants(record.offset) {
+        if !assignment.wants(first.offset) {
             // The rest lies behind the end as well.
-            assignment.advance(record.offset, None);
+            assignment.advance(first.offset, None);
             self.records.clear();
             return Ready::Nothing;
         }
-        let next = Place { offset: record.next_offset(), epoch: record.leader_epoch };
-        if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
-            let (key, tenure, offset) = (assignment.key(), assignment.tenure, record.offset);
-            let handed = shared.with(|state| state.hand_out(key, tenure, offset, next, Instant::now()));
-            let Some(generation) = handed else { return Ready::Held };
-            record.generation = generation;
-            record.tenure = tenure;
+        let mut count = 0;
+        let mut last = Place { offset: first.offset, epoch: first.leader_epoch };
+        let place = |record: &Record| Place { offset: record.next_offset(), epoch: record.leader_epoch };
+        for record in self.records.iter().take(max).take_while(|record| assignment.wants(record.offset)) {
+            (count, last) = (count + 1, place(record));
         }
-        assignment.advance(next.offset, Some(next.epoch));
-        self.records.pop_front().map_or(Ready::Nothing, Ready::Taken)
+        if let Some(shared) = self.group.as_ref().filter(|_| self.tracks) {
+            let (key, tenure) = (assignment.key(), assignment.tenure);
+            let records = self.records.iter().take(count).map(|record| (record.offset, place(record)));
+            let handed = shared.with(|state| state.hand_out(key, tenure, records, Instant::now()));
+            let Some(generation) = handed else { return Ready::Held };
+            for record in self.records.iter_mut().take(count) {
+                record.generation = generation;
+                record.tenure = tenure;
+            }
+        }
+        assignment.advance(last.offset, Some(last.epoch));
+        Ready::Taken(count)
     }
 
     /// Decodes more records, or handles trouble. `false` when there is nothing to work on. Records come one by one, or in one piece, where

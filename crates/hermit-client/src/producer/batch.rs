@@ -58,6 +58,7 @@ impl OpenBatch {
         self.created
     }
 
+    #[inline]
     pub(super) fn record_count(&self) -> u32 {
         match &self.gathered {
             Gathered::Set(builder) => builder.count(),
@@ -66,11 +67,13 @@ impl OpenBatch {
     }
 
     /// Whether it has a frame for each record.
+    #[inline]
     pub(super) const fn is_singles(&self) -> bool {
         matches!(self.gathered, Gathered::Singles { .. })
     }
 
     /// Bytes of frames, uncompressed.
+    #[inline]
     pub(super) fn len_bytes(&self) -> usize {
         match &self.gathered {
             Gathered::Set(builder) => builder.len_bytes(),
@@ -87,11 +90,13 @@ impl OpenBatch {
     }
 
     /// To tell how the batch fared.
+    #[inline]
     pub(super) const fn completer(&self) -> &Completer {
         &self.result
     }
 
     /// Copies the record in, and gives its index. `cost_bytes` of the producer's buffer belong to it until the batch is done.
+    #[inline]
     pub(super) fn append(&mut self, record: &ProducerRecord<'_>, timestamp: u64, cost_bytes: usize) -> Result<u32, RecordSetError> {
         let index = self.record_count();
         match &mut self.gathered {

@@ -76,6 +76,7 @@ impl Completer {
     }
 
     /// A handle for the record with this index.
+    #[inline]
     pub(super) fn delivery(&self, index: u32, timestamp: u64) -> Delivery {
         Delivery { batch: self.0.clone(), index, timestamp, waker: None }
     }
@@ -154,6 +155,7 @@ pub struct BatchDelivery {
 
 impl BatchDelivery {
     /// Counts a record in that its batch took.
+    #[inline]
     pub(super) fn add(&mut self, completer: &Completer, index: u32) {
         match self.parts.last_mut() {
             Some(part) if Arc::ptr_eq(&part.batch, &completer.0) => part.records = part.records.saturating_add(1),

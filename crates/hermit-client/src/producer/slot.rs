@@ -180,6 +180,7 @@ impl Slot {
     }
 
     /// A record that fills a batch by itself travels as a frame of its own, which spares a copy.
+    #[inline]
     fn travels_alone(&self, record: &ProducerRecord<'_>) -> bool {
         self.config.codec == Codec::None
             && record.headers.is_empty()

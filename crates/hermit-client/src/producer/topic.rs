@@ -128,6 +128,7 @@ impl TopicSlots {
     }
 
     /// The slot that the record belongs to.
+    #[inline]
     pub(super) fn choose(&self, record: &ProducerRecord<'_>) -> Result<&Arc<Slot>> {
         let partition = self.partition_of(record, self.shared.turn.load(Ordering::Relaxed));
         self.slots.get(partition as usize).ok_or_else(|| self.unknown(PartitionId(partition)))
@@ -138,6 +139,7 @@ impl TopicSlots {
     }
 
     /// The number of the partition that the record belongs to, while keyless ones go to `turn`.
+    #[inline]
     fn partition_of(&self, record: &ProducerRecord<'_>, turn: u32) -> u32 {
         let count = self.count();
         match (record.partition, record.key) {

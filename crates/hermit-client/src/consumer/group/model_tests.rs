@@ -202,7 +202,7 @@ impl World {
             *reading = (view.tenure, start.offset.0);
         }
         let offset = reading.1;
-        if member.state.hand_out(key(partition), view.tenure, Offset(offset), place(offset + 1), self.now).is_some() {
+        if member.state.hand_out(key(partition), view.tenure, [(Offset(offset), place(offset + 1))], self.now).is_some() {
             reading.1 += 1;
         }
     }

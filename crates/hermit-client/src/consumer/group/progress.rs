@@ -112,14 +112,13 @@ impl Progress {
 }
 
 impl State {
-    /// Notes that a record is handed out, and tells since when its partition is the member's. `None`: it may not be, something about the group is to
-    /// be found out first.
+    /// Notes that records of one partition are handed out — the offset of each, and the place behind it —, and tells since when the partition is the member's. `None`:
+    /// they may not be, something about the group is to be found out first.
     pub(in crate::consumer) fn hand_out(
         &mut self,
         key: Key,
         tenure: Tenure,
-        offset: Offset,
-        next: Place,
+        records: impl IntoIterator<Item = (Offset, Place)>,
         now: Instant,
     ) -> Option<Generation> {
         let is_alive = self.is_alive(now);
@@ -130,10 +129,14 @@ impl State {
             Lease::Active { generation } if is_alive => generation,
             _ => return None,
         };
-        entry.progress.handed = Some(next);
-        if self.config.auto_commit == AutoCommit::Acknowledged {
-            entry.progress.tracker.hand_out(offset, next);
-        } else if !entry.progress.in_hand {
+        let acknowledged = self.config.auto_commit == AutoCommit::Acknowledged;
+        for (offset, next) in records {
+            entry.progress.handed = Some(next);
+            if acknowledged {
+                entry.progress.tracker.hand_out(offset, next);
+            }
+        }
+        if !acknowledged && !entry.progress.in_hand {
             entry.progress.in_hand = true;
             self.in_hand.push(key);
         }

@@ -91,7 +91,7 @@ impl Member {
 
     fn hand_out(&mut self, partition: u32, offset: u64) -> HandOut {
         let Some(tenure) = self.tenure(partition) else { return HandOut::Held };
-        let handed = self.state.hand_out(key(partition), tenure, Offset(offset), place(offset + 1), self.now);
+        let handed = self.state.hand_out(key(partition), tenure, [(Offset(offset), place(offset + 1))], self.now);
         handed.map_or(HandOut::Held, |_since| HandOut::Yes)
     }
 
