@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, OpenBatch};
 use super::config::Keyless;
-use super::delivery::Completer;
+use super::delivery::{Completer, Delivery};
 use super::record::ProducerRecord;
 use super::topic::TopicState;
 use crate::error::{Error, RecordFault};
@@ -141,6 +141,22 @@ impl Slot {
         }
         state.announced = true;
         appended
+    }
+
+    /// Adds one record, and gives the handle onto its result where it was taken.
+    pub(super) fn append_single(
+        &self,
+        record: &ProducerRecord<'_>,
+        timestamp: u64,
+        cost_bytes: usize,
+        compacted: bool,
+    ) -> (Option<Delivery>, Appended) {
+        let mut delivery = None;
+        let incoming = Incoming { record: *record, timestamp, cost_bytes };
+        let appended = self.append([incoming], compacted, |completer, index| {
+            delivery = Some(completer.delivery(index, timestamp));
+        });
+        (delivery, appended)
     }
 
     #[inline]
