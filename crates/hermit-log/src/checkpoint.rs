@@ -96,6 +96,14 @@ impl CheckpointWriter {
         Ok(())
     }
 
+    /// Writes what [`CheckpointWriter::settle`] would make durable; the caller syncs file and directory.
+    pub(crate) fn prepare(&mut self, disk: &dyn Disk, offset: Offset, segment: Offset, position: u64) -> io::Result<()> {
+        if self.durable == Some((offset, segment, position)) {
+            return Ok(());
+        }
+        self.write(disk, offset, segment, position, false)
+    }
+
     /// As [`CheckpointWriter::settle`], in both slots: whichever of them rots, the other tells as much.
     pub(crate) fn settle_both(&mut self, disk: &dyn Disk, offset: Offset, segment: Offset, position: u64) -> io::Result<()> {
         if self.both == Some((offset, segment, position)) {

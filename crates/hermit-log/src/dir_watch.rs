@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::disk::{DirLock, Disk, DiskFile, Entry, Open};
+use crate::disk::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Open};
 use crate::error::LogError;
 
 /// One log's way to its files: remembers the first directory sync that failed.
@@ -65,6 +65,14 @@ impl Disk for DirWatch {
             let source = io::Error::new(error.kind(), error.to_string());
             self.failed.get_or_init(|| LogError::io("sync the directory", dir, source));
         })
+    }
+
+    fn file_system(&self, dir: &Path) -> io::Result<Option<FileSystemId>> {
+        self.disk.file_system(dir)
+    }
+
+    fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
+        self.disk.open_file_system(dir)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -35,6 +35,7 @@ pub mod inspect;
 mod log;
 mod maps;
 mod names;
+mod pace;
 mod producers;
 mod recovery;
 pub mod repair;

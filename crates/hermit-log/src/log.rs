@@ -2,6 +2,7 @@
 
 mod alter;
 mod append;
+mod close;
 mod compact;
 mod cursor;
 mod fence;
@@ -12,10 +13,10 @@ mod open;
 mod producers;
 mod range;
 mod retain;
+mod turn;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId};
@@ -25,7 +26,7 @@ use crate::checkpoint::CheckpointWriter;
 use crate::clock::{Clock, SteadyTime, SystemClock};
 use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
-use crate::disk::{DirLock, Disk, RealDisk};
+use crate::disk::{DirLock, Disk, FileSystem, FileSystems, RealDisk};
 use crate::error::LogError;
 use crate::fenced::FencedRange;
 use crate::files::{FileCache, PinnedFile};
@@ -34,6 +35,8 @@ use crate::maps::IndexMaps;
 use crate::producers::ProducerTable;
 use crate::segment::{Segment, SegmentEnv};
 use crate::view::{Bounds, View};
+pub(crate) use turn::Next;
+use turn::Turn;
 
 pub use append::Appended;
 pub use compact::Compacted;
@@ -55,6 +58,7 @@ pub struct LogEnv {
     pub flusher: Flusher,
     maps: IndexMaps,
     time: Arc<SteadyTime>,
+    file_systems: FileSystems,
 }
 
 impl LogEnv {
@@ -63,7 +67,7 @@ impl LogEnv {
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, flusher: Flusher, open_files: usize) -> Self {
         let files = FileCache::new(Arc::clone(&disk), open_files);
         let time = Arc::new(SteadyTime::new(Arc::clone(&clock)));
-        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time }
+        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time, file_systems: FileSystems::default() }
     }
 
     /// The operating system's files and clocks, `flush_threads` threads, and room for `open_files` descriptors.
@@ -127,6 +131,8 @@ struct Inner {
     /// Its disk is `watch`.
     env: LogEnv,
     watch: Arc<DirWatch>,
+    /// Where it can be synced as a whole.
+    file_system: Option<Arc<dyn FileSystem>>,
     dir: PathBuf,
     identity: LogIdentity,
     segment_env: SegmentEnv,
@@ -140,10 +146,6 @@ struct Inner {
     /// Held while the fenced ranges are stored, so that an older state of them does not replace a newer one.
     fencing: Mutex<()>,
     view: RwLock<View>,
-    /// Whether the flusher has this log in its queue.
-    queued: AtomicBool,
-    /// Whether the flusher has this log among those that are due later.
-    queued_later: AtomicBool,
     /// Keeps other processes away from a log that was opened by itself.
     lock: Mutex<Option<Box<dyn DirLock>>>,
 }
@@ -173,6 +175,7 @@ struct State {
     snapshot_at_bytes: u64,
     failed: Option<LogError>,
     closed: bool,
+    turn: Turn,
 }
 
 #[derive(Debug)]
@@ -282,9 +285,5 @@ impl Inner {
             state.failed = Some(reason);
         }
         self.flushed.notify_all();
-    }
-
-    fn is_queued(&self, flag: &AtomicBool) -> bool {
-        flag.swap(true, Ordering::AcqRel)
     }
 }

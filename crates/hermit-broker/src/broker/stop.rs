@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hermit_log::Log;
 use tokio::sync::watch;
 
 use super::Broker;
@@ -64,13 +65,15 @@ impl Broker {
         // Nobody changes topics any more.
         let manifest = self.inner.manifest.lock();
         let mut failed = None;
-        for topic in self.topics() {
-            for partition in &topic.partitions {
-                let closed = partition.any_log().map_or(Ok(()), |log| log.close());
-                if let Err(error) = closed {
-                    tracing::error!(topic = %topic.meta.name, partition = %partition.id(), error = %crate::error::line(&error), "a log could not be closed cleanly");
-                    failed.get_or_insert(BrokerError::Log(error));
-                }
+        let topics = self.topics();
+        let partitions = topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)));
+        let open: Vec<_> =
+            partitions.filter_map(|(topic, partition)| Some((topic, partition.id(), partition.any_log()?))).collect();
+        let logs: Vec<Log> = open.iter().map(|(_, _, log)| Log::clone(log)).collect();
+        for ((topic, partition, _), closed) in open.iter().zip(Log::close_all(&logs)) {
+            if let Err(error) = closed {
+                tracing::error!(topic = %topic.meta.name, %partition, error = %crate::error::line(&error), "a log could not be closed cleanly");
+                failed.get_or_insert(BrokerError::Log(error));
             }
         }
         let data_dir = &self.inner.config.data_dir;
@@ -98,7 +101,7 @@ impl Broker {
         // Whoever changes topics is let finish; nobody begins any more.
         let manifest = self.inner.manifest.lock();
         for topic in self.topics() {
-            topic.partitions.iter().filter_map(|partition| partition.any_log()).for_each(hermit_log::Log::abandon);
+            topic.partitions.iter().filter_map(|partition| partition.any_log()).for_each(Log::abandon);
         }
         drop(manifest);
         drop(lock.take());

@@ -203,3 +203,17 @@ fn only_the_owner_may_read() {
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!([mode(&dir.path().join("x")), mode(&below), mode(&below.join("a"))], [0o700, 0o700, 0o600]);
 }
+
+#[test]
+fn a_file_system_is_told_apart_and_synced_as_a_whole() {
+    on_both(|disk, dir| {
+        // A machine whose file system is not among the known ones has none.
+        let Some(id) = disk.file_system(dir).unwrap() else { return };
+        disk.create_dir_all(&dir.join("below")).unwrap();
+        assert_eq!(disk.file_system(&dir.join("below")).unwrap(), Some(id));
+        let file_system = disk.open_file_system(dir).unwrap();
+        assert_eq!(file_system.dir(), dir);
+        create(disk, &dir.join("below/a"), b"abc");
+        file_system.sync().unwrap();
+    });
+}

@@ -5,9 +5,11 @@
 //!
 //! * what was written to a file survives a power cut only once [`DiskFile::sync_data`] has returned `Ok`;
 //! * a directory entry — a new file, a new name, a removal — survives only once [`Disk::sync_dir`] of **its directory** has;
+//! * [`FileSystem::sync`] does both for everything on the file system;
 //! * until then any part of it may be there or not, in any order;
 //! * after a failed sync nobody can say what survived, and a later sync that succeeds says nothing about it.
 
+mod file_system;
 mod mapping;
 mod real;
 pub mod sim;
@@ -22,6 +24,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use file_system::FileSystems;
+pub use file_system::{FileSystem, FileSystemId};
 pub use mapping::Mapping;
 pub use real::RealDisk;
 
@@ -115,6 +119,18 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of `fsync`. What the directory holds after a power cut is then unknown.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Which file system a directory is on; `None` where [`Disk::open_file_system`] cannot be relied on to sync it as a whole.
+    ///
+    /// # Errors
+    /// Those of `stat` and `statfs`.
+    fn file_system(&self, dir: &Path) -> io::Result<Option<FileSystemId>>;
+
+    /// Opens the file system of a directory, to be synced as a whole. Failures to write anything on it are reported from here on.
+    ///
+    /// # Errors
+    /// Those of opening the directory.
+    fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>>;
 
     /// The bytes that an unprivileged process can still write on the file system of a directory.
     ///

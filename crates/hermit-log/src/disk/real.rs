@@ -4,15 +4,16 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, IoSliceMut, Read};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statfs, statvfs, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::system::uname;
 
-use super::{DirLock, Disk, DiskFile, Entry, Mapping, Open, lock_held};
+use super::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Mapping, Open, lock_held};
 
 /// Bytes between two probes of [`DiskFile::cached`]: read-ahead and write-back move in steps of at least this much.
 const PROBE_STEP_BYTES: u64 = 64 << 10;
@@ -83,6 +84,20 @@ impl Disk for RealDisk {
         File::open(dir)?.sync_all()
     }
 
+    fn file_system(&self, dir: &Path) -> io::Result<Option<FileSystemId>> {
+        static TRUSTED: OnceLock<bool> = OnceLock::new();
+        let trusted = *TRUSTED.get_or_init(|| syncfs_tells_failures(uname().release().to_bytes()));
+        if !trusted || !SYNCED_AS_A_WHOLE.contains(&magic_of(dir)?) {
+            return Ok(None);
+        }
+        Ok(Some(fs::metadata(dir)?.dev()))
+    }
+
+    fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
+        let handle = File::open(dir)?;
+        Ok(Arc::new(RealFileSystem { dir: dir.to_owned(), handle, is_ext4: magic_of(dir)? == EXT4_MAGIC }))
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = statvfs(dir)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -106,6 +121,47 @@ impl Disk for RealDisk {
         file.set_len(0)?;
         file.write_all_at(format!("{}\n", process::id()).as_bytes(), 0)?;
         Ok(Box::new(RealLock { _file: file }))
+    }
+}
+
+const EXT4_MAGIC: i64 = 0xEF53;
+const XFS_MAGIC: i64 = 0x5846_5342;
+const BTRFS_MAGIC: i64 = 0x9123_683E;
+const F2FS_MAGIC: i64 = 0xF2F5_2010;
+
+/// Others may pass a sync of their files on and not one of the whole, as FUSE does.
+const SYNCED_AS_A_WHOLE: [i64; 4] = [EXT4_MAGIC, XFS_MAGIC, BTRFS_MAGIC, F2FS_MAGIC];
+
+fn magic_of(dir: &Path) -> io::Result<i64> {
+    Ok(statfs(dir)?.f_type)
+}
+
+/// Before Linux 5.8 `syncfs` succeeded whatever could not be written.
+fn syncfs_tells_failures(release: &[u8]) -> bool {
+    let mut numbers = release.split(|byte| !byte.is_ascii_digit()).map(|digits| str::from_utf8(digits).ok()?.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) >= (5, 8),
+        _ => false,
+    }
+}
+
+/// Failures to write are told to descriptors that were open at the time, so this one stays open.
+#[derive(Debug)]
+struct RealFileSystem {
+    dir: PathBuf,
+    handle: File,
+    is_ext4: bool,
+}
+
+impl FileSystem for RealFileSystem {
+    fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        uninterrupted(|| Ok(syncfs(&self.handle)?))?;
+        // Without a journal ext4 empties the disk's cache before the last metadata have got there. A sync of any file empties it again.
+        if self.is_ext4 { self.handle.sync_all() } else { Ok(()) }
     }
 }
 
@@ -227,5 +283,20 @@ impl DiskFile for RealFile {
 
     fn drop_cached(&self, position: u64, len: u64) {
         self.advise(position, len, Advice::DontNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::syncfs_tells_failures;
+
+    #[test]
+    fn syncfs_is_trusted_from_the_release_that_tells_failures() {
+        for trusted in ["5.8.0", "5.10.1-generic", "6.18.44-fc-v657", "10.0"] {
+            assert!(syncfs_tells_failures(trusted.as_bytes()), "{trusted}");
+        }
+        for old in ["5.7.19", "4.19.0-27-amd64", "", "x", "6"] {
+            assert!(!syncfs_tells_failures(old.as_bytes()), "{old}");
+        }
     }
 }

@@ -11,7 +11,6 @@ use crate::batch::{Batch, BatchFrame, prefix_at};
 use crate::config::{Durability, LogConfig};
 use crate::disk::{Disk, Open, WriteError};
 use crate::error::LogError;
-use crate::flusher::Flush;
 use crate::index::{ActiveIndex, IndexEntry};
 use crate::names::FileName;
 use crate::producers::{Forgotten, Producer, Sequenced, Verdict};
@@ -74,16 +73,8 @@ impl Log {
         let ends = frames.iter().map(|frame| Offset(frame.offset.0.saturating_add(u64::from(frame.prefix.header.record_count))));
         let next_offset = ends.max().unwrap_or(state.log_end);
         let duplicates = frames.iter().filter(|frame| frame.duplicate).count();
-        let unflushed_bytes = state.appended_bytes - state.flushed_bytes;
-        let flush_now = state.config.durability == Durability::Sync || unflushed_bytes >= state.config.os_flush_bytes;
-        let later = state.config.os_flush_interval;
-        drop(state);
-        if flush_now {
-            self.request_flush();
-        } else if !inner.is_queued(&inner.queued_later) {
-            let log: Arc<dyn Flush> = Arc::clone(inner) as _;
-            inner.env.flusher.request_in(Arc::downgrade(&log), later);
-        }
+        state.turn.waiting_frames += (frames.len() - duplicates) as u64;
+        inner.tell_flusher(state);
         Ok(Appended { base_offset, next_offset, append_time, duplicates })
     }
 }

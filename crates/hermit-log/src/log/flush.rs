@@ -1,17 +1,18 @@
 //! Flushing: what was appended becomes durable, and the ends follow.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hermit_proto::Offset;
+use parking_lot::MutexGuard;
 
-use super::{Flushing, Inner, Log};
+use super::turn::Next;
+use super::{Flushing, Inner, Log, State};
 use crate::config::Durability;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, FileSystem};
 use crate::error::LogError;
 use crate::files::PinnedFile;
-use crate::flusher::Flush;
+use crate::flusher::{Begun, Flush};
 use crate::segment::Segment;
 use crate::view::End;
 
@@ -24,18 +25,28 @@ const SNAPSHOT_INTERVAL_BYTES: u64 = 64 << 20;
 struct Job {
     end: End,
     appended_bytes: u64,
+    frames: u64,
     files: Vec<Arc<dyn DiskFile>>,
     sealed: usize,
     sync_dir: bool,
 }
 
+/// A flush that has begun. Nobody else flushes this log while it lives.
+struct Running<'a> {
+    inner: &'a Inner,
+    flushing: MutexGuard<'a, Flushing>,
+    job: Job,
+    began: Duration,
+    /// Whether it came with it that a segment was sealed, once it has succeeded.
+    done: Option<bool>,
+}
+
 impl Log {
     /// Has the flusher flush this log soon; what is appended until then goes with it.
     pub fn request_flush(&self) {
-        let inner = &self.inner;
-        if !inner.is_queued(&inner.queued) {
-            inner.env.flusher.request(Arc::clone(inner) as Arc<dyn Flush>);
-        }
+        let mut state = self.inner.state.lock();
+        state.turn.asked = true;
+        self.inner.tell_flusher(state);
     }
 
     /// Flushes here and now.
@@ -70,24 +81,45 @@ impl Log {
 }
 
 impl Flush for Inner {
-    fn flush_queued(&self) {
-        // Before looking at the log end: an append that comes later finds the flag clear and asks again.
-        self.queued.store(false, Ordering::Release);
-        self.queued_later.store(false, Ordering::Release);
+    fn file_system(&self) -> Option<&Arc<dyn FileSystem>> {
+        self.file_system.as_ref()
+    }
+
+    fn begin(&self) -> Option<Box<dyn Begun + '_>> {
+        if !self.state.lock().is_due(self.env.clock.monotonic()) {
+            return None;
+        }
         // The failure is kept in the log and told to the listener.
-        drop(self.flush());
+        let running = self.begin_flush().ok()??;
+        Some(Box::new(running))
+    }
+
+    fn next(&self) -> Next {
+        self.state.lock().next_flush(|| self.env.clock.monotonic())
     }
 }
 
-impl Inner {
-    pub(super) fn flush(&self) -> Result<(), LogError> {
-        let mut flushing = self.flushing.lock();
-        let Some(job) = self.begin_flush()? else { return Ok(()) };
-        let synced = self.sync(&job);
-        let mut state = self.state.lock();
+impl Begun for Running<'_> {
+    fn sync(&self) -> Result<(), LogError> {
+        for file in &self.job.files {
+            file.sync_data().map_err(|source| LogError::io("sync a segment of", &self.inner.dir, source))?;
+        }
+        if self.job.sync_dir {
+            let dir = &self.inner.dir;
+            self.inner.env.disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, synced: Result<(), LogError>) {
+        let (inner, job) = (self.inner, &self.job);
+        // Another sync of the directory may have failed meanwhile, and left nothing for this one.
+        let synced = synced.and_then(|()| inner.watch.is_sound());
+        let mut state = inner.state.lock();
+        state.turn.running = false;
         if let Err(error) = synced {
-            self.fail(&mut state, error);
-            return state.writable();
+            inner.fail(&mut state, error);
+            return;
         }
         state.flushed_bytes = job.appended_bytes;
         let synced_segments: Vec<(Arc<Segment>, PinnedFile)> = state.unsynced.drain(..job.sealed).collect();
@@ -96,15 +128,18 @@ impl Inner {
         {
             active.file = None;
         }
-        let mut view = self.view.write();
+        let mut view = inner.view.write();
         // The setting may have changed meanwhile, and the high watermark is beyond this flush then.
         let is_news = job.end.offset > view.bounds().high_watermark;
         let visible = (state.config.durability == Durability::Sync && is_news).then_some(job.end);
         view.move_ends(None, visible, Some(job.end), None);
         let bounds = view.bounds();
         drop(view);
-        self.listener.advanced(bounds);
-        self.flushed.notify_all();
+        inner.listener.advanced(bounds);
+        inner.flushed.notify_all();
+        let now = inner.env.clock.monotonic();
+        let waiting = state.turn.waiting_frames;
+        state.turn.pace.synced(now, now.saturating_sub(self.began), job.frames, waiting);
         let due = state.producers.as_ref().filter(|table| {
             !table.is_empty()
                 && state.log_end == job.end.offset
@@ -115,18 +150,51 @@ impl Inner {
             state.snapshot_at_bytes = state.appended_bytes;
         }
         drop(state);
-        let rolled = !synced_segments.is_empty();
-        drop(synced_segments);
-        if let Err(error) = self.store_snapshot() {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot store producer state; it is read from the log at need");
+        self.done = Some(!synced_segments.is_empty());
+    }
+
+    fn tidy(mut self: Box<Self>) {
+        let Some(rolled) = self.done else { return };
+        if let Err(error) = self.inner.store_snapshot() {
+            tracing::warn!(dir = %self.inner.dir.display(), %error, "cannot store producer state; it is read from the log at need");
         }
-        self.checkpoint(&mut flushing, job.end, rolled);
-        Ok(())
+        self.inner.checkpoint(&mut self.flushing, self.job.end, rolled);
+    }
+}
+
+impl Inner {
+    pub(super) fn flush(self: &Arc<Self>) -> Result<(), LogError> {
+        let Some(running) = self.begin_flush()? else { return Ok(()) };
+        let mut running = Box::new(running);
+        let synced = running.sync();
+        running.finish(synced);
+        running.tidy();
+        let state = self.state.lock();
+        let outcome = if state.failed.is_some() { state.writable() } else { Ok(()) };
+        self.tell_flusher(state);
+        outcome
+    }
+
+    /// Has the flusher come when it is time to.
+    pub(super) fn tell_flusher(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let next = state.next_flush(|| self.env.clock.monotonic());
+        drop(state);
+        match next {
+            Next::Nothing => {}
+            Next::Now => self.env.flusher.request(Arc::clone(self) as Arc<dyn Flush>),
+            Next::At(due) => {
+                let log: Arc<dyn Flush> = Arc::clone(self) as _;
+                self.env.flusher.request_at(Arc::downgrade(&log), due);
+            }
+        }
     }
 
     /// Takes what there is to flush, or `None`.
-    fn begin_flush(&self) -> Result<Option<Job>, LogError> {
+    fn begin_flush(&self) -> Result<Option<Running<'_>>, LogError> {
+        let flushing = self.flushing.lock();
         let mut state = self.state.lock();
+        state.turn.asked = false;
+        state.turn.later = false;
         if state.failed.is_some() {
             state.writable()?;
         }
@@ -139,18 +207,12 @@ impl Inner {
         let files = state.unsynced.iter().map(|(_, file)| file).chain(active).map(|file| Arc::clone(file)).collect();
         let end = self.view.read().end(crate::view::Until::LogEnd);
         let sync_dir = std::mem::take(&mut state.unsynced_dir);
-        Ok(Some(Job { end, appended_bytes: state.appended_bytes, files, sealed, sync_dir }))
-    }
-
-    fn sync(&self, job: &Job) -> Result<(), LogError> {
-        for file in &job.files {
-            file.sync_data().map_err(|source| LogError::io("sync a segment of", &self.dir, source))?;
-        }
-        if job.sync_dir {
-            self.env.disk.sync_dir(&self.dir).map_err(|source| LogError::io("sync", &self.dir, source))?;
-        }
-        // Last: another sync of the directory may have failed meanwhile, and left nothing for this one.
-        self.watch.is_sound()
+        let frames = std::mem::take(&mut state.turn.waiting_frames);
+        state.turn.pace.begun(frames);
+        state.turn.running = true;
+        let job = Job { end, appended_bytes: state.appended_bytes, frames, files, sealed, sync_dir };
+        drop(state);
+        Ok(Some(Running { inner: self, flushing, job, began: self.env.clock.monotonic(), done: None }))
     }
 
     /// Stores the waiting snapshot of producer state, once all that it tells of is flushed: what a power cut could take back must not

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use hermit_proto::{FrameSalt, LeaderEpoch, Offset};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, Maintaining, NobodyListens, State};
+use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, Maintaining, NobodyListens, State, Turn};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::compacted;
 use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
-use crate::disk::{DirLock, Disk, write_atomically};
+use crate::disk::{DirLock, Disk};
 use crate::error::LogError;
 use crate::names::{self, FileName};
 use crate::recovery::{Opening, RecoveryReport, recover};
-use crate::segment::{Sealed, SegmentEnv};
+use crate::segment::SegmentEnv;
 use crate::view::{End, View};
 
 /// What the opener knows of the last stop.
@@ -122,6 +122,7 @@ impl Log {
             snapshot_at_bytes: 0,
             failed: None,
             closed: false,
+            turn: Turn::default(),
         };
         let last_checkpoint = Checkpoint::read(disk, dir);
         let mut checkpoint = CheckpointWriter::new(dir, last_checkpoint, start.clean);
@@ -135,6 +136,7 @@ impl Log {
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
         let inner = Inner {
             env: env.clone(),
+            file_system: env.file_systems.of(&*watch, dir),
             watch,
             dir: dir.to_owned(),
             identity,
@@ -146,69 +148,9 @@ impl Log {
             flushed: Condvar::new(),
             fencing: Mutex::default(),
             view: RwLock::new(view),
-            queued: false.into(),
-            queued_later: false.into(),
             lock: Mutex::new(lock),
         };
         Ok((Self { inner: Arc::new(inner) }, recovered.report))
-    }
-
-    /// Flushes and stores what makes the next start quick. Later appends are refused; readers go on.
-    ///
-    /// # Errors
-    /// What kept the log from being flushed. Then the stop was not clean.
-    pub fn close(&self) -> Result<(), LogError> {
-        let inner = &*self.inner;
-        loop {
-            self.flush()?;
-            let mut flushing = inner.flushing.lock();
-            let mut state = inner.state.lock();
-            state.writable()?;
-            // An append may have slipped in between.
-            if state.log_end == inner.view.read().flushed_end().offset {
-                state.closed = true;
-                inner.flushed.notify_all();
-                return inner.store_for_restart(&mut flushing, &state);
-            }
-        }
-    }
-}
-
-impl Log {
-    /// Ends as with the process that has it: nothing more is written, nothing is flushed, and later appends are refused. Readers go on. For tests of
-    /// what a start finds then.
-    pub fn abandon(&self) {
-        // In their order, so that whatever is under way ends first.
-        let _maintaining = self.inner.maintaining.lock();
-        let _flushing = self.inner.flushing.lock();
-        let mut state = self.inner.state.lock();
-        state.closed = true;
-        state.failed.get_or_insert(LogError::Closed);
-        self.inner.flushed.notify_all();
-        drop(self.inner.lock.lock().take());
-    }
-}
-
-impl Inner {
-    fn store_for_restart(&self, flushing: &mut Flushing, state: &State) -> Result<(), LogError> {
-        let failed = |source| LogError::io("store the state of", &self.dir, source);
-        let disk = &*self.env.disk;
-        if let Some(active) = &state.active {
-            let facts = Sealed { end: state.log_end, len_bytes: active.position, last_append_time: state.last_append_time };
-            active.segment.store_index(facts).map_err(failed)?;
-        }
-        let producers = state.producers.as_ref().filter(|table| !table.is_empty());
-        if let Some(table) = producers {
-            table.store(disk, &self.dir, state.log_end).map_err(failed)?;
-        }
-        let end = self.view.read().flushed_end();
-        flushing.checkpoint.settle(disk, end.offset, end.segment, end.position).map_err(failed)?;
-        let mut lock = self.lock.lock();
-        if lock.is_some() {
-            write_atomically(disk, &self.dir, names::CLEAN, &[]).map_err(failed)?;
-            lock.take();
-        }
-        Ok(())
     }
 }
 

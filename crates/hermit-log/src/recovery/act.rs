@@ -309,7 +309,7 @@ fn finish(
     }
     if let (true, Some(last)) = (changed, parts.last()) {
         let mut checkpoint = CheckpointWriter::new(dir, facts.checkpoint, false);
-        if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, true) {
+        if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, false) {
             tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
         }
     }

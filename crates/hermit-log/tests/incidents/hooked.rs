@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use hermit_log::disk::sim::SimDisk;
-use hermit_log::disk::{DirLock, Disk, DiskFile, Entry, Mapping, Open};
+use hermit_log::disk::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Mapping, Open};
 
 /// When it happens: before the file is opened, or synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,12 @@ impl Disk for Hooked {
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.disk.sync_dir(dir)
+    }
+    fn file_system(&self, dir: &Path) -> io::Result<Option<FileSystemId>> {
+        self.disk.file_system(dir)
+    }
+    fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
+        self.disk.open_file_system(dir)
     }
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.disk.free_bytes(dir)

@@ -10,3 +10,4 @@ mod hooked;
 mod producers;
 mod retention;
 mod rig;
+mod together;

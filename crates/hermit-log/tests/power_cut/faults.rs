@@ -9,8 +9,19 @@ use crate::reading::read_all;
 use crate::rig::{Rig, Stop, open};
 
 fn some_fault(rng: &mut Rng) -> Fault {
-    const OPS: [Op; 10] =
-        [Op::Write, Op::Write, Op::Sync, Op::SyncDir, Op::Create, Op::Open, Op::Rename, Op::RemoveFile, Op::SetLen, Op::Read];
+    const OPS: [Op; 11] = [
+        Op::Write,
+        Op::Write,
+        Op::Sync,
+        Op::SyncDir,
+        Op::SyncAll,
+        Op::Create,
+        Op::Open,
+        Op::Rename,
+        Op::RemoveFile,
+        Op::SetLen,
+        Op::Read,
+    ];
     const PARTS: [&str; 5] = ["", "", ".wal", ".idx", ".tmp"];
     let op = OPS[rng.below(OPS.len())];
     let fault = match op {

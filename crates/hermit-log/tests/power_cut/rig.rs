@@ -316,7 +316,11 @@ impl Rig {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Stop> {
-        self.log.flush()?;
+        if self.rng.one_in(2) {
+            self.log.flush()?;
+        } else {
+            Log::flush_all(std::slice::from_ref(&self.log))?;
+        }
         self.note_flushed();
         self.note_bounds();
         assert_eq!(self.model.now.acked_end, self.model.now.end);
@@ -432,7 +436,11 @@ impl Rig {
 
     fn restart_clean(&mut self) -> Result<(), Stop> {
         self.down = true;
-        self.log.close()?;
+        if self.rng.one_in(2) {
+            self.log.close()?;
+        } else {
+            Log::close_all(std::slice::from_ref(&self.log)).remove(0)?;
+        }
         let end = self.log.bounds().log_end.0;
         self.model.now.acked_end = end;
         self.note_flushed();

@@ -26,6 +26,8 @@ pub enum Op {
     RemoveDir,
     /// `sync_dir`.
     SyncDir,
+    /// [`FileSystem::sync`](crate::disk::FileSystem::sync).
+    SyncAll,
     /// `free_bytes`.
     Free,
     /// `lock`.
@@ -55,6 +57,7 @@ impl Op {
             | Self::RemoveFile
             | Self::RemoveDir
             | Self::SyncDir
+            | Self::SyncAll
             | Self::Lock
             | Self::Write
             | Self::Sync

@@ -28,6 +28,7 @@ mod ops;
 mod rng;
 mod rot;
 mod state;
+mod whole;
 
 #[cfg(test)]
 mod tests;

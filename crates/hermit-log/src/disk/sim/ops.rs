@@ -12,8 +12,8 @@ use super::fault::Op;
 use super::file::{SimFile, SimLock, record};
 use super::names::{NameChange, Names, NodeId};
 use super::state::{FileNode, Node, ROOT, State, Step};
-use super::{SimDisk, is_power_cut};
-use crate::disk::{DirLock, Disk, DiskFile, Entry, Open, lock_held};
+use super::{SimDisk, is_power_cut, whole};
+use crate::disk::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Open, lock_held};
 
 impl SimDisk {
     fn run<T>(&self, op: Op, path: &Path, detail: &str, act: impl FnOnce(&mut State, Step) -> io::Result<T>) -> io::Result<T> {
@@ -190,6 +190,15 @@ impl Disk for SimDisk {
             }
             Ok(())
         })
+    }
+
+    fn file_system(&self, _dir: &Path) -> io::Result<Option<FileSystemId>> {
+        Ok(Some(0))
+    }
+
+    fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
+        let generation = self.run(Op::Open, dir, "", |state, _| state.find(dir).map(|_| state.generation))?;
+        Ok(whole::open(&self.state, generation, dir))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -277,6 +277,22 @@ impl State {
         }
     }
 
+    /// All that waited is durable.
+    pub(super) fn sync_all(&mut self) {
+        for node in self.nodes.values_mut() {
+            match node {
+                Node::File(file) => file.content.sync(),
+                Node::Dir(names) => names.sync(),
+            }
+        }
+    }
+
+    /// A sync of everything fails: each node fares as if its own had failed.
+    pub(super) fn fail_sync_of_all(&mut self) {
+        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.fail_sync(id));
+    }
+
     /// A sync of this node fails: what waited for it is durable or not, and nothing waits any more.
     pub(super) fn fail_sync(&mut self, id: NodeId) {
         let mut rng = Rng::new(self.rng.next_u64());

@@ -200,6 +200,37 @@ fn a_failed_directory_sync_loses_names_though_the_next_one_succeeds() {
 }
 
 #[test]
+fn a_sync_of_the_whole_makes_contents_sizes_and_names_durable() {
+    let disk = SimDisk::new(5);
+    let (dir, file_system) = (path("dir"), disk.open_file_system(root()).unwrap());
+    disk.create_dir_all(&dir).unwrap();
+    let file = disk.open(&dir.join("a"), Open::CreateNew).unwrap();
+    file.write_all_at(&[7; 2000], 0).unwrap();
+    file_system.sync().unwrap();
+    file.write_all_at(&[8; 2000], 0).unwrap();
+    disk.crash_with(Survival::Nothing, 1);
+    assert_eq!(disk.bytes(&dir.join("a")).unwrap(), [7; 2000]);
+    assert!(file_system.sync().is_err_and(|error| is_power_cut(&error)), "the handle is as dead as others");
+}
+
+#[test]
+fn a_failed_sync_of_the_whole_loses_what_the_next_one_does_not_bring_back() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let disk = SimDisk::new(seed);
+        let file = durable(&disk, "a", &[]);
+        let file_system = disk.open_file_system(root()).unwrap();
+        file.write_all_at(&[1; 512], 0).unwrap();
+        disk.fail(Fault::error(Op::SyncAll, Errno::IO));
+        file_system.sync().unwrap_err();
+        file_system.sync().unwrap();
+        disk.crash(seed);
+        lost += u32::from(bytes(&disk, "a").unwrap() != [1; 512]);
+    }
+    assert!((5..40).contains(&lost), "{lost} of 40");
+}
+
+#[test]
 fn faults_strike_where_they_were_ordered() {
     let disk = SimDisk::new(1);
     let log = durable(&disk, "log", b"");

@@ -1,0 +1,87 @@
+//! From how many logs on one sync of the file system costs less than a sync for each: measured all the time, as it depends on the disk, on the file system, and
+//! on what others write there, which such a sync has to wait for.
+
+use std::time::Duration;
+
+/// Fewer are not tried: their own syncs run at the same time, and wait for nobody else's data.
+const FEWEST: usize = 4;
+/// Where one sync of the file system was no gain, it is tried again after so many times the time it took.
+const PAUSE: u32 = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Crossover {
+    /// What a log's own sync takes lately, with others at the same time.
+    own: Duration,
+    /// What a sync of the file system takes lately; `None` where it is to be tried.
+    whole: Option<Duration>,
+    not_before: Duration,
+}
+
+/// The latest of many measurements counts for an eighth.
+fn blend(before: Duration, latest: Duration) -> Duration {
+    if before.is_zero() { latest } else { before - before / 8 + latest / 8 }
+}
+
+impl Crossover {
+    /// What `logs` syncs take where `threads` run at a time.
+    fn own_syncs(&self, logs: usize, threads: usize) -> Duration {
+        self.own.saturating_mul(u32::try_from(logs.div_ceil(threads.max(1))).unwrap_or(u32::MAX))
+    }
+
+    /// Whether to flush so many logs with one sync.
+    pub(super) fn joins(&self, now: Duration, logs: usize, threads: usize) -> bool {
+        logs >= FEWEST && now >= self.not_before && self.whole.is_none_or(|whole| whole < self.own_syncs(logs, threads))
+    }
+
+    pub(super) fn took_own(&mut self, took: Duration) {
+        self.own = blend(self.own, took);
+    }
+
+    pub(super) fn took_whole(&mut self, now: Duration, took: Duration, logs: usize, threads: usize) {
+        if took > self.own_syncs(logs, threads) && !self.own.is_zero() {
+            self.whole = None;
+            self.not_before = now + took * PAUSE;
+        } else {
+            self.whole = Some(blend(self.whole.unwrap_or_default(), took));
+        }
+    }
+
+    /// How long a sync of the file system may keep others waiting.
+    pub(super) fn patience(&self, logs: usize, threads: usize) -> Duration {
+        self.whole.unwrap_or_default().max(self.own_syncs(logs, threads)) * 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_took_less_lately_is_done() {
+        let mut crossover = Crossover::default();
+        assert!(!crossover.joins(MS, FEWEST - 1, 4));
+        assert!(crossover.joins(MS, FEWEST, 4), "it is tried");
+        crossover.took_own(MS);
+        crossover.took_whole(MS, MS * 3, 100, 4);
+        assert!(crossover.joins(MS, 16, 4), "3 ms against 4");
+        assert!(!crossover.joins(MS, 12, 4), "3 ms against 3");
+        // Others write a lot.
+        crossover.took_whole(MS, MS * 100, 100, 4);
+        assert!(!crossover.joins(MS * 1600, 1000, 4), "it is left alone for a while");
+        assert!(crossover.joins(MS * 1601, 4, 4), "and tried again");
+        crossover.took_whole(MS * 1700, MS, 100, 4);
+        assert!(crossover.joins(MS * 1701, 8, 4));
+    }
+
+    #[test]
+    fn a_first_sync_of_all_is_no_loss_while_nothing_is_known() {
+        let mut crossover = Crossover::default();
+        crossover.took_whole(MS, MS * 50, 4, 4);
+        assert!(!crossover.joins(MS * 2, 4, 4), "50 ms against what is not known yet");
+        crossover.took_own(MS);
+        assert!(!crossover.joins(MS * 2, 100, 4));
+        assert!(crossover.joins(MS * 2, 300, 4));
+    }
+}

@@ -1,0 +1,77 @@
+//! When a log's next flush is to begin, and whether the flusher knows.
+
+use std::time::Duration;
+
+use super::State;
+use crate::config::{Durability, LogConfig};
+use crate::pace::Pace;
+
+/// What a log and the flusher have agreed upon.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    pub(super) pace: Pace,
+    /// Frames that were appended since the last flush began.
+    pub(super) waiting_frames: u64,
+    /// Somebody wants a flush that waits for nothing.
+    pub(super) asked: bool,
+    /// A flush is under way: when it has ended, it is seen to what comes next.
+    pub(super) running: bool,
+    /// The log is in the flusher's queue.
+    pub(super) queued: bool,
+    /// The log is among those that the flusher looks at when their time has come: for others that are expected, or for the interval of `os`.
+    pub(super) paced: bool,
+    pub(super) later: bool,
+}
+
+/// What the flusher is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Nothing,
+    Now,
+    At(Duration),
+}
+
+impl State {
+    /// When the next flush is to begin, noted as told: whoever asks tells the flusher.
+    pub(super) fn next_flush(&mut self, now: impl FnOnce() -> Duration) -> Next {
+        let unflushed_bytes = self.appended_bytes - self.flushed_bytes;
+        let LogConfig { durability, os_flush_bytes, os_flush_interval, .. } = self.config;
+        let turn = &mut self.turn;
+        if turn.running || turn.queued {
+            return Next::Nothing;
+        }
+        let next = if turn.asked {
+            Next::Now
+        } else if unflushed_bytes == 0 || self.failed.is_some() {
+            Next::Nothing
+        } else if durability == Durability::Sync {
+            match turn.pace.due(now(), turn.waiting_frames) {
+                None => Next::Now,
+                Some(_) if turn.paced => Next::Nothing,
+                Some(at) => Next::At(at),
+            }
+        } else if unflushed_bytes >= os_flush_bytes {
+            Next::Now
+        } else if turn.later {
+            Next::Nothing
+        } else {
+            turn.later = true;
+            return Next::At(now() + os_flush_interval);
+        };
+        turn.queued |= next == Next::Now;
+        turn.paced |= matches!(next, Next::At(_));
+        next
+    }
+
+    /// The flusher has come to this log, for whatever reason. Whether it is time to flush it.
+    pub(super) fn is_due(&mut self, now: Duration) -> bool {
+        let turn = &mut self.turn;
+        turn.queued = false;
+        turn.paced = false;
+        if turn.running {
+            return false;
+        }
+        let is_sync = self.config.durability == Durability::Sync;
+        turn.asked || !is_sync || turn.pace.due(now, turn.waiting_frames).is_none()
+    }
+}
