@@ -174,10 +174,11 @@ pub(crate) const FIRST_RANGE_BYTES: u64 = 128 << 10;
 pub(crate) const SHORT_DELIVERY_BYTES: u64 = 16 << 10;
 /// Bytes of answers and short deliveries that are gathered for one write.
 pub(crate) const GATHER_BYTES: usize = 32 << 10;
-/// From this size of key and payload on, a version-1 consumer gets both by `sendfile`; smaller ones are cheaper to copy.
-pub(crate) const V1_SENDFILE_FROM_BYTES: u64 = 16 << 10;
-/// Bytes of small frames that are gathered for one write to a version-1 consumer.
-pub(crate) const V1_GATHER_BYTES: usize = 64 << 10;
+/// From this size of key and payload on, a version-1 consumer gets both by `sendfile`. Below, two copies cost less than a segment of its own for
+/// each header: measured, frames of 64 KiB come 1.4 times as fast, those of 128 KiB as fast, those of 256 KiB slower.
+pub(crate) const V1_SENDFILE_FROM_BYTES: u64 = 96 << 10;
+/// Bytes of smaller frames that are gathered for one write to a version-1 consumer: four frames of 64 KiB with what stands before them.
+pub(crate) const V1_GATHER_BYTES: usize = 264 << 10;
 /// Bytes of the buffer that serves files without a descriptor.
 pub(crate) const COPY_BYTES: usize = 64 << 10;
 /// Threads that read cold ranges ahead.

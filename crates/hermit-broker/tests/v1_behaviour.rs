@@ -71,7 +71,7 @@ async fn both_versions_read_each_others_messages() {
 async fn frames_of_all_sizes_arrive_in_order_and_the_stream_follows() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;
-    let sizes = [0, 1, 100, 16 << 10, 17 << 10, 64 << 10, 200, 600_000, 5, 1 << 20, 40_000, 0];
+    let sizes = [0, 1, 100, 16 << 10, 64 << 10, (96 << 10) - 1, 96 << 10, 200, 600_000, 5, 1 << 20, 40_000, 97 << 10, 95 << 10, 0];
     let payload = |at: usize, size: usize| (0..size).map(|i| (i * 31 + at).to_le_bytes()[0]).collect::<Vec<_>>();
     let mut consumer = v1::consumer(&server, "g", "sizes").await;
     let mut producer = v1::producer(&server, "sizes").await;

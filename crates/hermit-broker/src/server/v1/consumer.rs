@@ -9,7 +9,7 @@ use hermit_proto::v1::consumer_header;
 use hermit_proto::{FramePrefix, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
 
-use super::gather::{Fault, Gathering, is_large};
+use super::gather::{Fault, Gathering, is_large, take};
 use super::unfold::Place;
 use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
@@ -107,7 +107,7 @@ struct Consumer<'a> {
     signal: Arc<Signal>,
     /// Whether the last frame was a large one: the next is then expected to be, and only its prefix is read.
     large: bool,
-    /// Bytes of large frames that were sent since others had their turn.
+    /// Bytes that were sent since others had their turn.
     turn_bytes: u64,
 }
 
@@ -215,9 +215,14 @@ impl Consumer<'_> {
                     continue;
                 }
             }
-            // While the peer is waited for, nothing is held but what is left in `out`.
             let gathered = self.gathering(range, at).run(out)?;
-            self.connection.write_all(out).await?;
+            let bytes = out.len() as u64;
+            if !take(&self.connection.stream, out) {
+                // While the peer is waited for, nothing is held but what it has not taken.
+                out.shrink_to_fit();
+                self.connection.write_all(out).await?;
+            }
+            take_turns(&mut self.turn_bytes, bytes).await;
             self.from = gathered.next;
             if gathered.is_damaged {
                 return Err(Fault::Damaged);
@@ -255,19 +260,21 @@ impl Consumer<'_> {
         let mut body = FileRange { file: Arc::clone(range.file()), position, left_bytes: prefix.header.body_bytes() };
         while !body.is_done() {
             match body.try_send(stream) {
-                Ok(sent) => {
-                    // Others on this thread get their turn.
-                    self.turn_bytes = self.turn_bytes.saturating_add(sent);
-                    if self.turn_bytes >= TURN_BYTES {
-                        self.turn_bytes = 0;
-                        tokio::task::yield_now().await;
-                    }
-                }
+                Ok(sent) => take_turns(&mut self.turn_bytes, sent).await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
                 Err(error) => return Err(error.into()),
             }
         }
         self.advance(prefix.next_offset());
         Ok(end)
+    }
+}
+
+/// Gives others on this thread their turn, by bytes: after each frame it would cost a round through the reactor each, and wake another thread.
+async fn take_turns(turn_bytes: &mut u64, sent_bytes: u64) {
+    *turn_bytes = turn_bytes.saturating_add(sent_bytes);
+    if *turn_bytes >= TURN_BYTES {
+        *turn_bytes = 0;
+        tokio::task::yield_now().await;
     }
 }

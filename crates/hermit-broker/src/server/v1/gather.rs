@@ -152,7 +152,7 @@ fn starts_large(bytes: &[u8]) -> bool {
 }
 
 /// Sends what the socket takes now; answers whether that was all. What keeps it from taking more comes to light with the next write.
-fn take(stream: &TcpStream, out: &mut Vec<u8>) -> bool {
+pub(super) fn take(stream: &TcpStream, out: &mut Vec<u8>) -> bool {
     let mut sent = 0;
     while let Some(unsent) = out.get(sent..).filter(|unsent| !unsent.is_empty()) {
         match stream.try_write(unsent) {
