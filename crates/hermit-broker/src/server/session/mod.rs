@@ -33,8 +33,9 @@ const MAX_UNSENT_BYTES: usize = 64 << 10;
 const ROUND_REQUESTS: usize = 64;
 /// Buffers of idle connections are not kept beyond this.
 const KEEP_BYTES: usize = 4 << 10;
-/// Bytes of deliveries that are sent before requests are looked at again.
-const ROUND_BYTES: u64 = 4 << 20;
+/// Bytes of deliveries that are sent before requests are looked at again, and other tasks of this thread get their turn: a millisecond or less
+/// for a client that takes all it gets.
+const ROUND_BYTES: u64 = 1 << 20;
 /// A long time, where there is no deadline.
 const FAR: Duration = Duration::from_secs(3600);
 
