@@ -112,7 +112,7 @@ impl Report {
         }
         row("loopback stream", &|limits| bytes(limits.stream));
         row("round trip of 100 B, p50 / p99", &|limits| format!("{:.0} / {:.0} µs", limits.ping.p50, limits.ping.p99));
-        row("the same, a core half busy", &|limits| format!("{:.0} / {:.0} µs", limits.ping_busy.p50, limits.ping_busy.p99));
+        row("the same, all cores half busy", &|limits| format!("{:.0} / {:.0} µs", limits.ping_busy.p50, limits.ping_busy.p99));
         row("one sync, p50 / p99", &|limits| format!("{:.0} / {:.0} µs", limits.sync.p50, limits.sync.p99));
         row("sequential write", &|limits| bytes(limits.sequential_write));
         row("CRC-32C, in cache", &|limits| bytes(limits.crc));

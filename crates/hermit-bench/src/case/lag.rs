@@ -1,6 +1,7 @@
 //! How long a message takes from its producer to a consumer at the end of the log.
 
 use anyhow::{Context, Result, ensure};
+use hermit_proto::TopicId;
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::finding::{Sample, Series, Unit};
 use crate::lab::Lab;
 use crate::latency::Latency;
 use crate::limits;
+use crate::machine;
 use crate::material::{Protocol, Shape};
 use crate::site::Site;
 
@@ -31,8 +33,8 @@ pub struct Plan {
     pub safety: Safety,
 }
 
-/// The maximum, and for each share the 50th and the 99th percentile beside those of a bare round trip, of which the latter is taken beside a
-/// processor as busy as the broker was.
+/// The maximum, and for each share the 50th and the 99th percentile beside those of a bare round trip, of which the latter is taken while the
+/// processors are as busy as they were.
 pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let site = lab.site("lag")?;
     let mut all = vec![Series::new("maximum", Unit::FramesPerSecond, "")];
@@ -46,12 +48,13 @@ pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Re
         all[0].push(fastest, tell);
         for (at, share) in plan.shares.iter().enumerate() {
             let rate = maximum * f64::from(*share) / 100.0;
-            let before = site.cpu()?;
+            let before = machine::ticks()?;
             let sample = once(lab, &site, plan.safety, Some(rate), effort.seconds)?;
+            let after = machine::ticks()?;
             let latency = sample.latency.context("no times")?;
-            let spent = site.cpu()?.zip(before).map_or(0.0, |(after, before)| (after - before).as_secs_f64());
+            let share = limits::rate(after.0 - before.0, limits::rate(after.1 - before.1, 1.0));
             let alone = limits::ping(lab, effort.seconds / 2.0, None)?;
-            let busy = limits::ping(lab, effort.seconds / 2.0, Some((spent / effort.seconds).min(1.0)))?;
+            let busy = limits::ping(lab, effort.seconds / 2.0, Some(share))?;
             all[2 * at + 1].push(Sample { value: latency.p50, limit: Some(alone.p50), ..sample.clone() }, tell);
             all[2 * at + 2].push(Sample { value: latency.p99, limit: Some(busy.p99), ..sample }, tell);
         }
@@ -91,7 +94,7 @@ pub(super) fn catch_up(plan: &CatchUp, lab: &Lab, effort: &Effort, tell: Tell<'_
         let (mut bytes, mut seconds) = (0, 0.0);
         let beside = at_tail(lab, &site, effort.seconds, || {
             let read = || disk_reads(broker);
-            drop_cache(lab)?;
+            drop_cache(lab, filled.topic)?;
             let before = read()?;
             let outcome = lab.run(&consume::job(&cold, &site, &filled, Check::Heads, Until::Count(1)))?;
             ensure!(read()? - before >= outcome.bytes / 2, "the log was not read from the disk");
@@ -127,16 +130,15 @@ fn at_tail(lab: &Lab, site: &Site, seconds: f64, mut meanwhile: impl FnMut() -> 
     Ok(latency)
 }
 
-/// Takes the log out of the page cache, once it is on disk.
-fn drop_cache(lab: &Lab) -> Result<()> {
-    for partition in std::fs::read_dir(lab.setup("catch-up", &[]).data_dir().join("partitions"))? {
-        for entry in std::fs::read_dir(partition?.path())? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "wal") {
-                let file = std::fs::File::open(&path)?;
-                rustix::fs::fdatasync(&file)?;
-                fadvise(&file, 0, None, Advice::DontNeed)?;
-            }
+/// Takes the log of a topic's only partition out of the page cache, once it is on disk. No other log is touched.
+fn drop_cache(lab: &Lab, topic: TopicId) -> Result<()> {
+    let partition = lab.setup("catch-up", &[]).data_dir().join("partitions").join(format!("{topic}-0"));
+    for entry in std::fs::read_dir(&partition).with_context(|| format!("{} cannot be read", partition.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "wal") {
+            let file = std::fs::File::open(&path)?;
+            rustix::fs::fdatasync(&file)?;
+            fadvise(&file, 0, None, Advice::DontNeed)?;
         }
     }
     Ok(())

@@ -14,6 +14,8 @@ use crate::lab::Lab;
 use crate::material::Shape;
 use crate::site::Site;
 
+/// How much the start of any process varies, in ms.
+const NOISE_MS: f64 = 25.0;
 /// Partitions of a topic at most.
 const OF_TOPIC: u32 = 1000;
 
@@ -93,11 +95,11 @@ pub struct BySize {
 
 /// The start with much in the log, beside that with little.
 pub(super) fn by_size(plan: &BySize, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
-    let mut series = Series::new("", Unit::Millis, "little in the log");
+    let mut series = Series::new("", Unit::Millis, "little in the log + 25 ms");
     let small = after_kill(plan.small_bytes, lab, effort)?;
     let large = after_kill(plan.large_bytes / u64::from(effort.scale), lab, effort)?;
     for (small, large) in small.into_iter().zip(large) {
-        series.push(Sample::new(large, Some(small)), tell);
+        series.push(Sample::new(large, Some(small + NOISE_MS)), tell);
     }
     Ok(series)
 }

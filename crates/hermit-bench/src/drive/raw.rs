@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{READ_BYTES, connect, read_some};
@@ -42,6 +44,8 @@ pub struct SendFile {
     pub file: PathBuf,
     /// Bytes of a call.
     pub call_bytes: usize,
+    /// Whether it waits for room before a call, as brokers do, and not within it.
+    pub polls: bool,
 }
 
 impl SendFile {
@@ -51,15 +55,26 @@ impl SendFile {
         ensure!(file_bytes > 0, "an empty file");
         listen(move |stream| {
             let mut sent = 0;
-            while let Ok(moved) = send(stream, &file, sent % file_bytes, self.call_bytes, file_bytes) {
-                sent += moved;
+            if self.polls && stream.set_nonblocking(true).is_err() {
+                return sent;
             }
-            sent
+            loop {
+                match send(stream, &file, sent % file_bytes, self.call_bytes, file_bytes) {
+                    Ok(moved) => sent += moved,
+                    Err(Errno::AGAIN) if has_room(stream) => {}
+                    Err(_) => return sent,
+                }
+            }
         })
     }
 }
 
-fn send(stream: &TcpStream, file: &File, mut at: u64, call_bytes: usize, file_bytes: u64) -> Result<u64> {
+/// Waits until there is room.
+fn has_room(stream: &TcpStream) -> bool {
+    poll(&mut [PollFd::new(stream, PollFlags::OUT)], None).is_ok()
+}
+
+fn send(stream: &TcpStream, file: &File, mut at: u64, call_bytes: usize, file_bytes: u64) -> rustix::io::Result<u64> {
     let most = usize::try_from(file_bytes - at).unwrap_or(usize::MAX).min(call_bytes);
     Ok(rustix::fs::sendfile(stream, file, Some(&mut at), most)? as u64)
 }
