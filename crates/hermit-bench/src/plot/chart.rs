@@ -101,7 +101,7 @@ impl Chart {
         }
         let mut legend = chart.configure_series_labels();
         legend
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(SeriesLabelPosition::LowerRight)
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.4))
             .label_font((FONT, 14));
