@@ -1,7 +1,6 @@
 //! Handing records over: one by one, or many at once.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::TryAcquireError;
 
@@ -84,30 +83,11 @@ impl Producer {
     /// that is enqueued, or by [`Producer::prepare`]. Others as [`Producer::enqueue`].
     pub fn try_enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
         let not_known = Error::WouldWait { awaited: "the look-up of the topic: call `prepare` before" };
-        let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
-        // Placed while the topics are held, which spares a counted reference for each record.
-        let topics = self.handle.topics.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(slots) = topics.get(topic).filter(|slots| !slots.is_gone()) else { return Err(not_known) };
-        let refresh = slots.wants_refresh(self.handle.shared.sessions.load(Ordering::Relaxed));
-        let placed = self.place_now(slots, &record, timestamp);
-        let told = match &placed {
-            Ok((slot, _, appended)) if appended.announce || appended.begun.is_some() => Some((slots.clone(), Arc::clone(slot))),
-            _ => None,
-        };
-        let refreshed = refresh.then(|| slots.clone());
-        let placed = placed.map(|(_, delivery, appended)| (delivery, appended));
-        drop(topics);
-        if let Some(slots) = refreshed {
-            self.refresh_in_background(&slots);
-        }
-        let (delivery, appended) = placed?;
-        match (delivery, told) {
-            (delivery, None) => delivery.ok_or(not_known),
-            (delivery, Some((slots, slot))) => {
-                self.announce(&slots, &slot, &appended)?;
-                delivery.ok_or(not_known)
-            }
-        }
+        let Some(slots) = self.known(topic) else { return Err(not_known) };
+        let cost = slots.check(&record)?;
+        let slot = slots.choose(&record)?;
+        self.try_reserve(&slots, cost)?;
+        self.place(&slots, slot, &record, cost)?.ok_or(not_known)
     }
 
     /// Copies records into their batches, waiting for room in the buffer if need be. Cheaper than one by one: partitions are locked once for all of
@@ -297,29 +277,6 @@ impl Producer {
         }
     }
 
-    /// Reserves buffer space and adds the record to its batch. No delivery where the topic has to be looked up again.
-    #[inline]
-    fn place_now<'s>(
-        &self,
-        slots: &'s TopicSlots,
-        record: &ProducerRecord<'_>,
-        timestamp: u64,
-    ) -> Result<(&'s Arc<Slot>, Option<Delivery>, Appended)> {
-        let cost = slots.check(record)?;
-        let slot = slots.choose(record)?;
-        self.try_reserve(slots, cost)?;
-        let (delivery, mut appended) = slot.append_single(record, timestamp, cost, slots.compacted);
-        if let Some(not_taken) = appended.not_taken.take() {
-            self.give_back(cost);
-            match not_taken {
-                NotTaken::TopicGone => {}
-                NotTaken::Closed => return Err(self.handle.shared.closed()),
-                NotTaken::Invalid(error) => return Err(error),
-            }
-        }
-        Ok((slot, delivery, appended))
-    }
-
     /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken.
     fn place(
         &self,
@@ -329,7 +286,11 @@ impl Producer {
         cost: usize,
     ) -> Result<Option<Delivery>> {
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
-        let (delivery, appended) = slot.append_single(record, timestamp, cost, slots.compacted);
+        let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
+        let mut delivery = None;
+        let appended = slot.append([incoming], slots.compacted, |completer, index| {
+            delivery = Some(completer.delivery(index, timestamp));
+        });
         let announced = self.announce(slots, slot, &appended);
         match appended.not_taken {
             None => announced.map(|()| delivery),

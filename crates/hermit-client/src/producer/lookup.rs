@@ -48,7 +48,7 @@ impl Producer {
     }
 
     #[cold]
-    pub(super) fn refresh_in_background(&self, slots: &Arc<TopicSlots>) {
+    fn refresh_in_background(&self, slots: &Arc<TopicSlots>) {
         // What was dropped with the producer is not looked up for it.
         let (admin, handle, slots) = (self.handle.admin.clone(), Arc::downgrade(&self.handle), slots.clone());
         let sessions = self.handle.shared.sessions.load(Ordering::Relaxed);

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, OpenBatch};
 use super::config::Keyless;
-use super::delivery::{Completer, Delivery};
+use super::delivery::Completer;
 use super::record::ProducerRecord;
 use super::topic::TopicState;
 use crate::error::{Error, RecordFault};
@@ -143,22 +143,6 @@ impl Slot {
         appended
     }
 
-    /// Adds one record, and gives the handle onto its result where it was taken.
-    pub(super) fn append_single(
-        &self,
-        record: &ProducerRecord<'_>,
-        timestamp: u64,
-        cost_bytes: usize,
-        compacted: bool,
-    ) -> (Option<Delivery>, Appended) {
-        let mut delivery = None;
-        let incoming = Incoming { record: *record, timestamp, cost_bytes };
-        let appended = self.append([incoming], compacted, |completer, index| {
-            delivery = Some(completer.delivery(index, timestamp));
-        });
-        (delivery, appended)
-    }
-
     #[inline]
     fn append_one(
         &self,
@@ -216,7 +200,9 @@ impl Slot {
 
     fn seal(&self, state: &mut SlotState) -> bool {
         let Some(open) = state.open.take() else { return false };
-        state.room_bytes = open.len_bytes().min(self.config.batch_bytes);
+        let (len_bytes, full_bytes) = (open.len_bytes(), self.config.batch_bytes);
+        // To the full size where that is near: batches differ by a few bytes, and one that outgrows its memory by these is copied whole.
+        state.room_bytes = if len_bytes > full_bytes / 2 { full_bytes } else { len_bytes };
         // The next keyless records go to the next partition.
         self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let deadline = open.created() + self.config.delivery_timeout;

@@ -92,28 +92,30 @@ impl RecordSetBuilder {
             return Err(RecordSetError::TooLarge { field: "count", size: count as usize });
         }
         let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
-        // What stands before the key, or before the value where there is none, is gathered, so that most records are two copies.
-        let mut head = Piece::behind_a_length();
+        // What stands before the key, and between key and value: gathered, so that most records are three copies.
+        let mut head = Piece::default();
         head.push(0);
         head.varint(record.timestamp_ms.saturating_sub(self.timestamp_ms));
         head.varint(self.count.into());
         head.varint(nullable_length(record.key));
         let mut middle = Piece::default();
-        if key.is_empty() { &mut head } else { &mut middle }.varint(nullable_length(record.value));
+        middle.varint(nullable_length(record.value));
         let headers = if record.headers.is_empty() { 1 } else { headers_bytes(record) };
-        let body = [key.len(), middle.len(), value.len(), headers].into_iter().fold(head.len(), usize::saturating_add);
+        let body = [key.len(), middle.len, value.len(), headers].into_iter().fold(head.len, usize::saturating_add);
         // Every length within a record is smaller than the record's own.
         if i32::try_from(body).is_err() {
             return Err(RecordSetError::TooLarge { field: "record", size: body });
         }
-        head.put_length(length(body));
+        let mut size = Piece::default();
+        size.varint(length(body));
         let out = &mut self.bytes;
-        out.reserve(body.saturating_add(LENGTH_SIZE));
+        out.reserve(body.saturating_add(size.len));
+        out.extend_from_slice(size.as_bytes());
         out.extend_from_slice(head.as_bytes());
         if !key.is_empty() {
             out.extend_from_slice(key);
-            out.extend_from_slice(middle.as_bytes());
         }
+        out.extend_from_slice(middle.as_bytes());
         out.extend_from_slice(value);
         if record.headers.is_empty() {
             out.push(0);
@@ -193,30 +195,19 @@ fn write_headers(out: &mut Vec<u8>, record: &NewRecord<'_>) {
     }
 }
 
-/// Most bytes of a record's length.
-const LENGTH_SIZE: usize = 5;
-
-/// What stands between the fields that are copied: room for a record's length, one byte,
-/// a time and three other numbers. A number that does not fit belongs to a record that is too large.
+/// Room for one byte and three numbers of any size.
 #[derive(Default)]
 struct Piece {
     bytes: [u8; 32],
-    start: usize,
-    end: usize,
+    len: usize,
 }
 
 impl Piece {
-    /// With room for a length in front.
-    #[inline]
-    fn behind_a_length() -> Self {
-        Self { start: LENGTH_SIZE, end: LENGTH_SIZE, ..Self::default() }
-    }
-
     #[inline]
     fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.end) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
             *place = byte;
-            self.end += 1;
+            self.len += 1;
         }
     }
 
@@ -225,24 +216,9 @@ impl Piece {
         varint::each_byte(value, |byte| self.push(byte));
     }
 
-    /// Puts a length in front; it fits 32 bits.
-    #[inline]
-    fn put_length(&mut self, length: i64) {
-        let end = self.end;
-        self.start = LENGTH_SIZE.saturating_sub(varint::size(length));
-        self.end = self.start;
-        self.varint(length);
-        self.end = end;
-    }
-
-    #[inline]
-    const fn len(&self) -> usize {
-        self.end - self.start
-    }
-
     #[inline]
     fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(self.start..self.end).unwrap_or_default()
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
