@@ -47,6 +47,17 @@ pub enum Load {
     Sdk(sdk::Plan),
 }
 
+impl Load {
+    /// The small form of what is large.
+    fn scaled(&self, by: u32) -> Self {
+        match self {
+            Self::Start(plan) => Self::Start(start::Plan { partitions: plan.partitions.div_ceil(by) }),
+            Self::StartBySize(plan) => Self::StartBySize(start::BySize { large_bytes: plan.large_bytes / u64::from(by), ..*plan }),
+            other => other.clone(),
+        }
+    }
+}
+
 /// When an answered frame is safe, as topics have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -137,7 +148,8 @@ impl Case {
     ///
     /// When something does not run, or the work was not done as it should.
     pub fn run(&self, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Finding>> {
-        let series = match &self.load {
+        let load = self.load.scaled(effort.scale);
+        let series = match &load {
             Load::Produce(plan) => vec![produce::run(plan, lab, effort, tell)?],
             Load::Consume(plan) => vec![consume::run(plan, lab, effort, tell)?],
             Load::SyncFlow(plan) => vec![durable::flow(plan, lab, effort, tell)?],
@@ -151,11 +163,11 @@ impl Case {
             Load::Idle(plan) => idle::run(plan, lab, tell)?,
             Load::Sdk(plan) => vec![sdk::run(plan, lab, effort, tell)?],
         };
-        Ok(series.into_iter().map(|series| self.finding(series)).collect())
+        Ok(series.into_iter().map(|series| self.finding(&load, series)).collect())
     }
 
-    fn finding(&self, series: Series) -> Finding {
+    fn finding(&self, load: &Load, series: Series) -> Finding {
         let target = self.targets.iter().find(|(suffix, _)| *suffix == series.suffix).map(|(_, target)| target.clone());
-        Finding::new(&self.name, &self.load, series, target)
+        Finding::new(&self.name, load, series, target)
     }
 }

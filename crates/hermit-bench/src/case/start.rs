@@ -30,7 +30,7 @@ pub struct Plan {
 pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let mut broker = lab.broker("start", &[])?;
     let mut topics = Vec::new();
-    let mut left = plan.partitions.div_ceil(effort.scale);
+    let mut left = plan.partitions;
     while left > 0 {
         let partitions = left.min(OF_TOPIC);
         let topic = broker.create_topic(&format!("start-{left}"), partitions, Safety::Os.durability())?;
@@ -97,7 +97,7 @@ pub struct BySize {
 pub(super) fn by_size(plan: &BySize, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
     let mut series = Series::new("", Unit::Millis, "little in the log + 25 ms");
     let small = after_kill(plan.small_bytes, lab, effort)?;
-    let large = after_kill(plan.large_bytes / u64::from(effort.scale), lab, effort)?;
+    let large = after_kill(plan.large_bytes, lab, effort)?;
     for (small, large) in small.into_iter().zip(large) {
         series.push(Sample::new(large, Some(small + NOISE_MS)), tell);
     }
