@@ -7,6 +7,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hermit_benches::{frame, noise, print_machine};
 use hermit_proto::record_set::{NewRecord, RecordSet, RecordSetBuilder, unpack};
+use hermit_proto::v1::record_header;
 use hermit_proto::{
     Attributes, BrokerStamp, Codec, FrameLimits, FramePrefix, FrameSalt, FrameView, LeaderEpoch, Offset, PREFIX_SIZE, PartitionId,
     ProducedFrame, TopicId, crc32c,
@@ -69,6 +70,20 @@ fn build(builder: &mut RecordSetBuilder) {
     }
 }
 
+/// What a version-1 consumer gets of a set: a header of its own for each record.
+fn unfold(set: &[u8], frames: &mut Vec<u8>) -> usize {
+    frames.clear();
+    for (record, offset) in RecordSet::new(black_box(set)).records().zip(7..) {
+        let record = record.unwrap();
+        let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
+        let header = record_header(record.timestamp_ns(5), Offset(offset), key.len(), value.len()).unwrap();
+        for part in [&header, key, value] {
+            frames.extend_from_slice(part);
+        }
+    }
+    frames.len()
+}
+
 fn record_sets(c: &mut Criterion) {
     let mut builder = RecordSetBuilder::new(0);
     build(&mut builder);
@@ -80,6 +95,10 @@ fn record_sets(c: &mut Criterion) {
     group.throughput(Throughput::Elements(RECORDS.into()));
     group.bench_function("iterate", |b| b.iter(values));
     group.bench_function("verify the count", |b| b.iter(|| RecordSet::new(black_box(builder.as_bytes())).verify_count(RECORDS)));
+    group.bench_function("unfold into frames of version 1", |b| {
+        let mut frames = Vec::with_capacity(2 * builder.len_bytes());
+        b.iter(|| unfold(builder.as_bytes(), &mut frames));
+    });
     for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
         let payload = builder.finish(codec).unwrap();
         let attributes = Attributes(Attributes::RECORD_SET).with_codec(codec);

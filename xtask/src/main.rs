@@ -29,6 +29,8 @@ enum Task {
     Tidy,
     /// Formats, and applies what clippy can mend by itself.
     Fix,
+    /// Counts the instructions of the hot paths, where valgrind is there, and compares them with `benches/counts.txt`; `--save` writes that.
+    Counts(runs::Passed),
     #[command(flatten)]
     Run(runs::Run),
 }
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::check(),
         Task::Tidy => tidy::run(),
         Task::Fix => ci::fix(),
+        Task::Counts(passed) => runs::counts(passed),
         Task::Run(run) => run.start(),
     };
     match outcome {

@@ -48,3 +48,9 @@ impl Run {
         Step::program(&runner).args([name]).args(passed.args).run(&workspace.root)
     }
 }
+
+/// Builds the program that counts as it is shipped, and starts it.
+pub(crate) fn counts(passed: Passed) -> Result<()> {
+    let workspace = Workspace::load()?;
+    Step::cargo("bench --locked --package hermit-benches --bench counts --").args(passed.args).run(&workspace.root)
+}
