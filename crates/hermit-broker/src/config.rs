@@ -26,7 +26,7 @@ pub struct BrokerConfig {
     pub create_topics: bool,
     /// Settings of all logs that topics cannot change: producer state, index, compaction memory.
     pub log: LogConfig,
-    /// Partitions that are opened at a time at start. Default 16: most of the time each waits for the disk. 1 opens them on the calling thread, in order.
+    /// Partitions that are opened at a time at start. Default 32: most of the time each waits for the disk. 1 opens them on the calling thread, in order.
     pub recovery_threads: usize,
     /// Threads that sync. Default 4. Each syncs one partition at a time; where many were written to, one syncs them all together.
     pub flush_threads: usize,
@@ -60,7 +60,7 @@ impl BrokerConfig {
             default_partitions: 1,
             create_topics: true,
             log: LogConfig::default(),
-            recovery_threads: 16,
+            recovery_threads: 32,
             flush_threads: 4,
             maintenance_interval: Duration::from_secs(60),
             offsets_retention: None,

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::disk::FileSystem;
 use crate::error::LogError;
 pub(crate) use crate::log::Next;
+pub(crate) use crossover::Crossover;
 use queue::{Queue, Work};
 
 /// Something that can be flushed.

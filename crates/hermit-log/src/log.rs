@@ -67,7 +67,8 @@ impl LogEnv {
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, flusher: Flusher, open_files: usize) -> Self {
         let files = FileCache::new(Arc::clone(&disk), open_files);
         let time = Arc::new(SteadyTime::new(Arc::clone(&clock)));
-        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time, file_systems: FileSystems::default() }
+        let file_systems = FileSystems::new(Arc::clone(&clock));
+        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time, file_systems }
     }
 
     /// The operating system's files and clocks, `flush_threads` threads, and room for `open_files` descriptors.

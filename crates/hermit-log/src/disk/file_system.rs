@@ -9,6 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Disk;
+use super::joint_sync::JointSync;
+use crate::clock::Clock;
 
 /// Tells file systems apart.
 pub type FileSystemId = u64;
@@ -27,19 +29,26 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
 }
 
 /// The file systems on which logs are. Clones are the same set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FileSystems(Arc<Mutex<BTreeMap<FileSystemId, Arc<dyn FileSystem>>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct FileSystems {
+    clock: Arc<dyn Clock>,
+    known: Arc<Mutex<BTreeMap<FileSystemId, Arc<JointSync>>>>,
+}
 
 impl FileSystems {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, known: Arc::default() }
+    }
+
     /// The file system of `dir`, where it can be synced as a whole. Opened once, before anything is written that its sync is to answer for.
-    pub(crate) fn of(&self, disk: &dyn Disk, dir: &Path) -> Option<Arc<dyn FileSystem>> {
+    pub(crate) fn of(&self, disk: &dyn Disk, dir: &Path) -> Option<Arc<JointSync>> {
         // Where it cannot be told, files are synced one by one.
         let id = disk.file_system(dir).ok()??;
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         if let Some(found) = known.get(&id) {
             return Some(Arc::clone(found));
         }
-        let opened = disk.open_file_system(dir).ok()?;
+        let opened = Arc::new(JointSync::new(disk.open_file_system(dir).ok()?, Arc::clone(&self.clock)));
         known.insert(id, Arc::clone(&opened));
         Some(opened)
     }

@@ -10,6 +10,7 @@
 //! * after a failed sync nobody can say what survived, and a later sync that succeeds says nothing about it.
 
 mod file_system;
+mod joint_sync;
 mod mapping;
 mod real;
 pub mod sim;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 
 pub(crate) use file_system::FileSystems;
 pub use file_system::{FileSystem, FileSystemId};
+pub(crate) use joint_sync::JointSync;
 pub use mapping::Mapping;
 pub use real::RealDisk;
 

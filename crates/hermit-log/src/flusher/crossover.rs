@@ -9,7 +9,7 @@ const FEWEST: usize = 4;
 const PAUSE: u32 = 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Crossover {
+pub(crate) struct Crossover {
     /// What a log's own sync takes lately, with others at the same time.
     own: Duration,
     /// What a sync of the file system takes lately; `None` where it is to be tried.
@@ -29,15 +29,15 @@ impl Crossover {
     }
 
     /// Whether to flush so many logs with one sync.
-    pub(super) fn joins(&self, now: Duration, logs: usize, threads: usize) -> bool {
+    pub(crate) fn joins(&self, now: Duration, logs: usize, threads: usize) -> bool {
         logs >= FEWEST && now >= self.not_before && self.whole.is_none_or(|whole| whole < self.own_syncs(logs, threads))
     }
 
-    pub(super) fn took_own(&mut self, took: Duration) {
+    pub(crate) fn took_own(&mut self, took: Duration) {
         self.own = blend(self.own, took);
     }
 
-    pub(super) fn took_whole(&mut self, now: Duration, took: Duration, logs: usize, threads: usize) {
+    pub(crate) fn took_whole(&mut self, now: Duration, took: Duration, logs: usize, threads: usize) {
         if took > self.own_syncs(logs, threads) && !self.own.is_zero() {
             self.whole = None;
             self.not_before = now + took * PAUSE;

@@ -86,10 +86,18 @@ impl Log {
             salt: FrameSalt::new(identity.topic, identity.partition),
             index_interval_bytes: config.index_interval_bytes.max(1),
         };
+        let joint = env.file_systems.of(disk, dir);
         let compacted_end =
             compacted::read(disk, dir).map_err(|source| LogError::io("read", &dir.join(names::COMPACTED), source))?;
-        let mut opening =
-            Opening { disk, dir, env: &segment_env, compacted_end, clean: start.clean, leader_epoch: start.leader_epoch };
+        let mut opening = Opening {
+            disk,
+            dir,
+            env: &segment_env,
+            joint: joint.as_deref(),
+            compacted_end,
+            clean: start.clean,
+            leader_epoch: start.leader_epoch,
+        };
         if start.leader_epoch == LeaderEpoch::UNKNOWN {
             opening.leader_epoch = crate::recovery::next_epoch(&opening)?;
         }
@@ -136,7 +144,7 @@ impl Log {
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
         let inner = Inner {
             env: env.clone(),
-            file_system: env.file_systems.of(&*watch, dir),
+            file_system: joint.map(|joint| Arc::clone(joint.file_system())),
             watch,
             dir: dir.to_owned(),
             identity,

@@ -4,6 +4,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use hermit_proto::Offset;
 
@@ -48,7 +49,7 @@ pub(super) fn unflushed_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, known
         i += 1;
     }
     if rewritten_bytes > 0 {
-        opening.disk.sync_dir(opening.dir).map_err(|source| LogError::io("sync", opening.dir, source))?;
+        opening.sync(|| opening.disk.sync_dir(opening.dir)).map_err(|source| LogError::io("sync", opening.dir, source))?;
     }
     Ok(rewritten_bytes)
 }
@@ -94,7 +95,8 @@ fn rewrite(opening: &Opening<'_>, part: &Part, position: u64, offset: Offset) ->
     let tmp = dir.join(format!("{name}{TMP_SUFFIX}"));
     let to = dir.join(name);
     let range = position..part.len_bytes;
-    match copy(disk, &from, range.clone(), &tmp).and_then(|()| disk.rename(&tmp, &to)) {
+    let copied = copy_unsynced(disk, &from, range.clone(), &tmp).and_then(|file| opening.sync(|| file.sync_data()));
+    match copied.inspect_err(|_error| drop(disk.remove_file(&tmp))).and_then(|()| disk.rename(&tmp, &to)) {
         Ok(()) => Ok(true),
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             // What was written of it would take the space that is missing; a leftover is removed at the next start.
@@ -108,10 +110,15 @@ fn rewrite(opening: &Opening<'_>, part: &Part, position: u64, offset: Offset) ->
 
 /// Copies a range of a file into a new one, and syncs that. Nothing is left of a copy that fails.
 pub(crate) fn copy(disk: &dyn Disk, from: &Path, range: Range<u64>, to: &Path) -> io::Result<()> {
+    let copied = copy_unsynced(disk, from, range, to).and_then(|target| target.sync_data());
+    copied.inspect_err(|_error| drop(disk.remove_file(to)))
+}
+
+fn copy_unsynced(disk: &dyn Disk, from: &Path, range: Range<u64>, to: &Path) -> io::Result<Arc<dyn DiskFile>> {
     let source = disk.open(from, Open::Read)?;
     let target = disk.open(to, Open::CreateOrTruncate)?;
-    let copied = chunks(&*source, range.clone(), |bytes, position| Ok(target.write_all_at(bytes, position - range.start)?));
-    copied.and_then(|()| target.sync_data()).inspect_err(|_error| drop(disk.remove_file(to)))
+    chunks(&*source, range.clone(), |bytes, position| Ok(target.write_all_at(bytes, position - range.start)?))?;
+    Ok(target)
 }
 
 /// Writes the same bytes over themselves, which makes their pages dirty again and needs no space.
@@ -122,8 +129,9 @@ fn in_place(disk: &dyn Disk, path: &Path, range: Range<u64>) -> io::Result<()> {
 }
 
 fn chunks(file: &dyn DiskFile, range: Range<u64>, mut each: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK_BYTES];
     let mut position = range.start;
+    // Many tails are short, and many are copied at a time.
+    let mut buffer = vec![0; usize::try_from(range.end.saturating_sub(position)).unwrap_or(usize::MAX).min(CHUNK_BYTES)];
     while position < range.end {
         let size = usize::try_from(range.end - position).unwrap_or(usize::MAX).min(CHUNK_BYTES);
         let Some(chunk) = buffer.get_mut(..size) else { break };
