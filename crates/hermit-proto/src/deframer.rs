@@ -13,6 +13,8 @@ use crate::unit::{Unit, UnitView, unit_bytes};
 const MIN_READ_BYTES: usize = 4 << 10;
 /// Most room offered for a read, unless the unit that is arriving has brought more than that already.
 const MAX_READ_BYTES: usize = 64 << 10;
+/// What is left of a buffer keeps an allocation of this size, however little it is: that of reads of small units, or of units of 64 KiB.
+const KEEP_BYTES: usize = 2 * MAX_READ_BYTES;
 
 /// Limits on what a unit may announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,8 @@ impl From<DeframeError> for WireError {
 /// Cuts a stream of bytes into [`Unit`]s.
 ///
 /// The memory it holds is at most twice what was received of the unit that is arriving, plus 64 KiB, whatever its
-/// header announces. Units are split off the buffer, not copied.
+/// header announces. Behind a large unit it is at most four times what was received and not given out, plus 128 KiB.
+/// Units are split off the buffer, not copied.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -105,6 +108,8 @@ pub struct Deframer {
     skip_bytes: u64,
     read_bytes: usize,
     offer: Option<Offer>,
+    /// The size that the buffer's allocation has grown to. The buffer itself does not tell once something was taken out.
+    held_bytes: usize,
 }
 
 /// The room last offered for a read. What the read brought is the growth since, with what was taken out added.
@@ -119,7 +124,7 @@ impl Deframer {
     /// Accepts units with these magics, within these limits.
     #[must_use]
     pub fn new(accepted: &'static [u8], limits: UnitLimits) -> Self {
-        Self { buffer: BytesMut::new(), accepted, limits, skip_bytes: 0, read_bytes: MIN_READ_BYTES, offer: None }
+        Self { buffer: BytesMut::new(), accepted, limits, skip_bytes: 0, read_bytes: MIN_READ_BYTES, offer: None, held_bytes: 0 }
     }
 
     /// Other limits for the units to come, for example after a login.
@@ -130,6 +135,7 @@ impl Deframer {
     /// Appends bytes that were received.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
+        self.held_bytes = self.held_bytes.max(self.buffer.capacity());
         self.skip();
     }
 
@@ -145,6 +151,7 @@ impl Deframer {
         let enough = (self.read_bytes / 4).max(MIN_READ_BYTES);
         if self.spare_bytes() < enough {
             self.buffer.reserve(room);
+            self.held_bytes = self.held_bytes.max(self.buffer.capacity());
         }
         self.offer = Some(Offer { received, room: self.spare_bytes().min(self.read_bytes), taken: 0 });
         &mut self.buffer
@@ -167,12 +174,23 @@ impl Deframer {
 
     fn take(&mut self, size: usize) -> BytesMut {
         self.note_taken(size);
-        self.buffer.split_to(size.min(self.buffer.len()))
+        let taken = self.buffer.split_to(size.min(self.buffer.len()));
+        self.leave();
+        taken
     }
 
     fn drop_front(&mut self, size: usize) {
         self.note_taken(size);
         self.buffer.advance(size.min(self.buffer.len()));
+        self.leave();
+    }
+
+    /// Little that is left leaves a large allocation: only what was received is counted, and it may stay so for long.
+    fn leave(&mut self) {
+        if self.held_bytes > KEEP_BYTES && self.buffer.len() < self.held_bytes / 4 {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+            self.held_bytes = self.buffer.capacity();
+        }
     }
 
     const fn note_taken(&mut self, size: usize) {
@@ -295,6 +313,7 @@ impl Deframer {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
             self.offer = None;
+            self.held_bytes = 0;
             self.read_bytes = MIN_READ_BYTES;
         }
     }

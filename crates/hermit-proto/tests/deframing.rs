@@ -95,6 +95,41 @@ fn an_idle_stream_costs_a_page() {
 }
 
 #[test]
+fn what_comes_behind_a_large_unit_does_not_keep_its_memory() {
+    let mut stream = unit(magic::REQUEST, 1, b"", &vec![1; 20 << 20]);
+    // A small unit behind it, and the first byte of another.
+    stream.extend(unit(magic::REQUEST, 2, b"", b"x"));
+    stream.push(magic::REQUEST);
+    for in_place in [false, true] {
+        let mut deframer = deframer();
+        let (mut rest, mut seen) = (&stream[..], 0);
+        let mut each = |deframer: &mut Deframer| {
+            if in_place {
+                let each = |_: UnitView<'_>| {
+                    seen += 1;
+                    ControlFlow::<()>::Continue(())
+                };
+                assert!(deframer.each_unit(each).unwrap().is_continue());
+            } else {
+                while deframer.next_unit().unwrap().is_some() {
+                    seen += 1;
+                }
+            }
+        };
+        while !rest.is_empty() {
+            let buffer = deframer.buffer();
+            let (piece, behind) = rest.split_at((buffer.capacity() - buffer.len()).min(rest.len()));
+            buffer.extend_from_slice(piece);
+            rest = behind;
+            each(&mut deframer);
+        }
+        assert_eq!((seen, deframer.buffered_bytes()), (2, 1));
+        assert!(deframer.buffer().capacity() <= 128 << 10);
+        assert!(!deframer.into_rest().try_reclaim(1 << 20), "the large unit's memory is still there, in place: {in_place}");
+    }
+}
+
+#[test]
 fn a_refused_unit_is_passed_over_and_the_stream_goes_on() {
     let limits = UnitLimits { max_key_bytes: 10, max_body_bytes: 100 };
     let mut bytes = unit(magic::REQUEST, 1, b"", &[1; 100]);
