@@ -99,6 +99,46 @@ async fn frames_of_all_sizes_arrive_in_order_and_the_stream_follows() {
 }
 
 #[tokio::test]
+async fn a_consumer_that_reads_late_gets_every_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("late", 1, TopicConfig::default()).await.unwrap();
+    let payload = |offset: u64, size: usize| (0..size).map(|i| (i as u64 * 31 + offset).to_le_bytes()[0]).collect::<Vec<_>>();
+    let mut sent: Vec<Vec<u8>> = Vec::new();
+    for round in 0..12 {
+        let mut frames = Vec::new();
+        for size in [100, 60_000, 90_000, 0, 110_000, 29] {
+            sent.push(payload(sent.len() as u64, size));
+            frames.extend(ProducedFrame::message(1, None, &sent[sent.len() - 1]).to_vec().unwrap());
+        }
+        let mut set = RecordSetBuilder::new(0);
+        for size in [10, 300, 50_000, 200_000, 20, 150_000] {
+            sent.push(payload(sent.len() as u64, size));
+            set.append(&NewRecord { timestamp_ms: 0, key: None, value: sent.last().map(Vec::as_slice), headers: &[] }).unwrap();
+        }
+        let codec = [Codec::None, Codec::Zstd][round % 2];
+        let set = set.finish(codec).unwrap();
+        frames.extend(ProducedFrame::record_set(0, codec, 6, &set).to_vec().unwrap());
+        session.produce(topic, 0, &frames).await.unwrap();
+    }
+    // The broker's side fills up, whatever the system's buffers take, and is emptied in small steps.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let mut consumer = socket.connect(server.address).await.unwrap();
+    let (group, topic) = ("g".parse().unwrap(), "late".parse().unwrap());
+    let mut handshake = Vec::new();
+    Handshake::Consumer { group, topic, partition: PartitionId(0) }.encode(&mut handshake);
+    consumer.write_all(&handshake).await.unwrap();
+    for (offset, value) in sent.iter().enumerate() {
+        let (header, _, got) = v1::next_frame(&mut consumer).await;
+        assert_eq!(header.offset, offset as u64);
+        assert!(got == *value, "record {offset}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn only_producing_creates_a_topic_and_a_consumer_waits_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;

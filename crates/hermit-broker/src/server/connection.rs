@@ -216,6 +216,18 @@ pub(super) fn try_read(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Res
     }
 }
 
+/// Writes what the socket takes now, without waiting; answers how much. What keeps it from taking more comes to light with the next write.
+pub(super) fn write_now(stream: &TcpStream, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while let Some(unwritten) = bytes.get(written..).filter(|unwritten| !unwritten.is_empty()) {
+        match stream.try_write(unwritten) {
+            Ok(more) if more > 0 => written += more,
+            _ => break,
+        }
+    }
+    written
+}
+
 /// Tells a peer that there is no room for it. Best effort: its send buffer is empty, so that this cannot block.
 pub(super) fn turn_away(stream: &TcpStream, error: &BrokerError) {
     let mut answer = BytesMut::new();

@@ -9,8 +9,8 @@ use hermit_proto::v1::consumer_header;
 use hermit_proto::{FramePrefix, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
 
-use super::gather::{Fault, Gathering, is_large, take};
-use super::unfold::Place;
+use super::gather::{Fault, Gathering, is_large};
+use super::outgoing::{Outgoing, Place};
 use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
 use crate::limits::TURN_BYTES;
@@ -114,7 +114,7 @@ struct Consumer<'a> {
 impl Consumer<'_> {
     async fn run(&mut self) -> End {
         let mut phase = self.connection.broker.phase();
-        let mut out = Vec::new();
+        let mut out = Outgoing::default();
         loop {
             if *phase.borrow() > Phase::Running {
                 return End::Stopping;
@@ -134,7 +134,7 @@ impl Consumer<'_> {
                 }
                 Ok(None) => {
                     // At the end: nothing is kept but the cursor.
-                    out = Vec::new();
+                    out = Outgoing::default();
                     let end = tokio::select! {
                         end = self.wait() => end,
                         end = self.connection.closed() => Some(end),
@@ -205,24 +205,19 @@ impl Consumer<'_> {
         }
     }
 
-    async fn send(&mut self, range: &Range, out: &mut Vec<u8>) -> Result<(), Fault> {
+    async fn send(&mut self, range: &Range, out: &mut Outgoing) -> Result<(), Fault> {
         let (mut at, end) = (range.position(), range.position().saturating_add(range.len_bytes()));
         while at < end {
             if self.large {
                 let prefix = self.read_prefix(range, at)?;
                 if let Some(header) = consumer_header(&prefix).filter(|_| is_large(&prefix)) {
-                    at = self.send_large(range, at, &prefix, &header).await?;
+                    at = self.send_large(range, at, &prefix, &header, out).await?;
                     continue;
                 }
             }
             let gathered = self.gathering(range, at).run(out)?;
-            let bytes = out.len() as u64;
-            if !take(&self.connection.stream, out) {
-                // While the peer is waited for, nothing is held but what it has not taken.
-                out.shrink_to_fit();
-                self.connection.write_all(out).await?;
-            }
-            take_turns(&mut self.turn_bytes, bytes).await;
+            self.connection.write_all(out.as_bytes()).await?;
+            take_turns(&mut self.turn_bytes, out.total_bytes()).await;
             self.from = gathered.next;
             if gathered.is_damaged {
                 return Err(Fault::Damaged);
@@ -245,13 +240,24 @@ impl Consumer<'_> {
     }
 
     /// The header, then key and payload straight from the file, where they lie side by side.
-    async fn send_large(&mut self, range: &Range, at: u64, prefix: &FramePrefix, header: &[u8]) -> Result<u64, Fault> {
+    async fn send_large(
+        &mut self,
+        range: &Range,
+        at: u64,
+        prefix: &FramePrefix,
+        header: &[u8],
+        out: &mut Outgoing,
+    ) -> Result<u64, Fault> {
         let stream = &self.connection.stream;
+        out.begin(self.from);
         let mut unsent = header;
         while !unsent.is_empty() {
             match try_write_more(stream, unsent) {
                 Ok(sent) => unsent = unsent.get(sent..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    out.release();
+                    stream.writable().await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -261,7 +267,10 @@ impl Consumer<'_> {
         while !body.is_done() {
             match body.try_send(stream) {
                 Ok(sent) => take_turns(&mut self.turn_bytes, sent).await,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    out.release();
+                    stream.writable().await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

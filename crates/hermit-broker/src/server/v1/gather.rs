@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::io;
 
 use hermit_log::Range;
-use hermit_proto::{Attributes, FrameError, FramePrefix, FrameSalt, FrameView};
+use hermit_proto::{Attributes, FrameError, FramePrefix, FrameSalt, FrameView, Offset};
 use tokio::net::TcpStream;
 
-use super::unfold::{Place, Sink, unfold};
+use super::outgoing::{Left, Outgoing, Place};
+use super::unfold::{Sink, unfold};
 use crate::limits::{V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
 use crate::partition::Partition;
-use crate::server::connection::End;
+use crate::server::connection::{End, write_now};
 
 /// Room that a thread keeps.
 const KEEP_BYTES: usize = 2 * V1_GATHER_BYTES;
@@ -65,10 +66,10 @@ pub(super) fn is_large(prefix: &FramePrefix) -> bool {
 }
 
 impl Gathering<'_> {
-    /// Reads frames, checks both checksums, and unfolds them into `out`. A set may unpack to a thousand times its bytes: what the
-    /// socket takes is sent at once, and of the rest no more than a gathering is kept; the set is unpacked again then.
-    pub(super) fn run(self, out: &mut Vec<u8>) -> Result<Gathered, Fault> {
-        out.clear();
+    /// Reads frames, checks both checksums, unfolds them, and sends what the socket takes. Of what it does not take, little is kept in
+    /// `out`, to be sent before the next gathering: that reads the rest again. (A set may unpack to a thousand times its bytes.)
+    pub(super) fn run(self, out: &mut Outgoing) -> Result<Gathered, Fault> {
+        out.begin(self.next);
         let mut room = ROOM.take();
         let gathered = self.gather(&mut room, out);
         if room.capacity() <= KEEP_BYTES {
@@ -77,12 +78,12 @@ impl Gathering<'_> {
         gathered
     }
 
-    fn gather(self, room: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Gathered, Fault> {
+    fn gather(self, room: &mut Vec<u8>, out: &mut Outgoing) -> Result<Gathered, Fault> {
         let salt = self.partition.salt();
         let bytes = self.read(room, &salt)?;
         let mut gathered = Gathered { at: self.at, next: self.next, is_damaged: false, before_large: starts_large(bytes) };
-        let sink = Sink { take: &|out| take(self.stream, out), most_bytes: V1_GATHER_BYTES };
-        let (mut rest, mut is_left) = (bytes, false);
+        let sink = Sink { take: &|out| write_now(self.stream, out), most_bytes: V1_GATHER_BYTES };
+        let (mut rest, mut left) = (bytes, None);
         while !gathered.before_large {
             let (frame, behind) = match FrameView::split_stamped(rest, &salt) {
                 Ok(found) => found,
@@ -102,8 +103,7 @@ impl Gathering<'_> {
             match unfold(&frame, gathered.next, self.max_set_bytes, out, &sink) {
                 Ok(None) => {}
                 Ok(Some(place)) => {
-                    gathered.next = place;
-                    is_left = true;
+                    left = Some(place);
                     break;
                 }
                 // A record that was begun cannot be ended.
@@ -119,10 +119,20 @@ impl Gathering<'_> {
             rest = behind;
         }
         let taken = bytes.len() - rest.len();
-        if taken == 0 && !gathered.is_damaged && !gathered.before_large && !is_left {
+        if taken == 0 && !gathered.is_damaged && !gathered.before_large && left.is_none() {
             return Err(Fault::Damaged);
         }
         gathered.at = self.at.saturating_add(taken as u64);
+        if left.is_none()
+            && let Left::Until(place) = out.offer(sink.take)
+        {
+            left = Some(place);
+        }
+        // It goes on there, and the last frame may be another than this.
+        if let Some(next) = left {
+            let at = self.at.saturating_add(position(bytes, next.offset));
+            gathered = Gathered { at, next, is_damaged: false, before_large: false };
+        }
         Ok(gathered)
     }
 
@@ -151,15 +161,13 @@ fn starts_large(bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|prefix| is_large(&FramePrefix::decode(prefix)))
 }
 
-/// Sends what the socket takes now; answers whether that was all. What keeps it from taking more comes to light with the next write.
-pub(super) fn take(stream: &TcpStream, out: &mut Vec<u8>) -> bool {
-    let mut sent = 0;
-    while let Some(unsent) = out.get(sent..).filter(|unsent| !unsent.is_empty()) {
-        match stream.try_write(unsent) {
-            Ok(more) if more > 0 => sent += more,
-            _ => break,
-        }
+/// Where the frame with `offset` begins.
+fn position(frames: &[u8], offset: Offset) -> u64 {
+    let mut at = 0;
+    while let Some(prefix) = frames.get(at..).and_then(<[u8]>::first_chunk).map(FramePrefix::decode)
+        && prefix.next_offset() <= offset
+    {
+        at = at.saturating_add(usize::try_from(prefix.frame_bytes()).unwrap_or(usize::MAX));
     }
-    out.drain(..sent);
-    out.is_empty()
+    at as u64
 }

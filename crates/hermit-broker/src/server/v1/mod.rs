@@ -4,6 +4,7 @@ mod commit;
 mod consumer;
 mod gather;
 mod incoming;
+mod outgoing;
 mod owed;
 mod producer;
 mod unfold;

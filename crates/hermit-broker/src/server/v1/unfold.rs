@@ -4,46 +4,30 @@ use hermit_proto::record_set::{RecordSet, unpack};
 use hermit_proto::v1::{consumer_header, record_header};
 use hermit_proto::{Attributes, FrameView, Offset};
 
-/// Where a consumer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The next record.
-    pub(super) offset: Offset,
-    /// Bytes of that record, header included, which the consumer has got already.
-    pub(super) sent_bytes: usize,
-}
-
-impl Place {
-    /// Before a record.
-    pub(super) const fn at(offset: Offset) -> Self {
-        Self { offset, sent_bytes: 0 }
-    }
-}
+use super::outgoing::{Left, Outgoing, Place};
 
 /// What becomes of what was unfolded.
 pub(super) struct Sink<'a> {
-    /// Takes bytes out of the buffer; answers whether it took all.
-    pub(super) take: &'a dyn Fn(&mut Vec<u8>) -> bool,
-    /// From so many bytes on they are offered; no more of them stay in the buffer.
+    /// Takes bytes; answers how many.
+    pub(super) take: &'a dyn Fn(&[u8]) -> usize,
+    /// From so many bytes on they are offered.
     pub(super) most_bytes: usize,
 }
 
 /// Appends to `out` what a consumer gets for `frame`: nothing for control frames, one frame for each record of a set from `from` on, else
-/// the frame itself, whole. Both checksums have been checked. A set may unpack to much more than its bytes: where the sink does not take it,
-/// the answer is the place to go on from, and no more than the sink's bytes are in `out`.
+/// the frame itself. Both checksums have been checked. A set may unpack to much more than its bytes: where the sink does not take it,
+/// the answer is the place behind what is kept in `out`.
 ///
 /// A set that cannot be read, or does not have the records that it claims, is told; the records before the fault are there.
 pub(super) fn unfold(
     frame: &FrameView<'_>,
     from: Place,
     max_set_bytes: usize,
-    out: &mut Vec<u8>,
+    out: &mut Outgoing,
     sink: &Sink<'_>,
 ) -> Result<Option<Place>, String> {
     if let Some(header) = consumer_header(&frame.prefix) {
-        out.extend_from_slice(&header);
-        out.extend_from_slice(frame.key().unwrap_or_default());
-        out.extend_from_slice(frame.payload());
+        out.push(frame.prefix.offset(), [&header, frame.key().unwrap_or_default(), frame.payload()]);
         return Ok(None);
     }
     if !frame.prefix.has(Attributes::RECORD_SET) {
@@ -64,24 +48,13 @@ pub(super) fn unfold(
         let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
         let time = record.timestamp_ns(frame.prefix.header.timestamp);
         let header = record_header(time, offset, key.len(), value.len()).ok_or("a record is larger than a frame can be")?;
-        let mut sent_bytes = if offset == from.offset { from.sent_bytes } else { 0 };
-        for part in [&header[..], key, value] {
-            let sent = sent_bytes.min(part.len());
-            sent_bytes -= sent;
-            out.extend_from_slice(part.get(sent..).unwrap_or_default());
-        }
-        if out.len() >= sink.most_bytes && !(sink.take)(out) {
-            // What was there before the record was less than that.
-            let left_out = out.len().saturating_sub(sink.most_bytes);
-            out.truncate(sink.most_bytes);
-            // One record may be a whole frame's worth.
-            out.shrink_to(sink.most_bytes);
-            let all = header.len() + key.len() + value.len();
-            return Ok(Some(if left_out == 0 {
-                Place::at(Offset(offset.0.saturating_add(1)))
-            } else {
-                Place { offset, sent_bytes: all.saturating_sub(left_out) }
-            }));
+        out.push(offset, [&header, key, value]);
+        if out.as_bytes().len() >= sink.most_bytes {
+            match out.offer(sink.take) {
+                Left::Nothing => {}
+                Left::All => return Ok(Some(Place::at(Offset(offset.0.saturating_add(1))))),
+                Left::Until(place) => return Ok(Some(place)),
+            }
         }
     }
     if found == count { Ok(None) } else { Err(format!("the set has {found} records where its frame says {count}")) }
@@ -103,13 +76,13 @@ mod tests {
         let (view, _) = FrameView::split(&bytes, &FrameLimits::default()).unwrap();
         // Whatever the sink takes or leaves, the same bytes come out.
         let mut outs = [1, 40, usize::MAX].map(|most_bytes| {
-            let sink = Sink { take: &|out| out.is_empty(), most_bytes };
+            let sink = Sink { take: &|_| 0, most_bytes };
             let (mut all, mut place) = (Vec::new(), Place::at(Offset(from)));
             loop {
-                let mut out = Vec::new();
+                let mut out = Outgoing::default();
+                out.begin(place);
                 let unfolded = unfold(&view, place, 1 << 20, &mut out, &sink);
-                assert!(out.len() <= most_bytes || !view.prefix.has(Attributes::RECORD_SET));
-                all.extend_from_slice(&out);
+                all.extend_from_slice(out.as_bytes());
                 match unfolded {
                     Ok(Some(next)) => place = next,
                     whole => return (all, whole.is_ok()),
