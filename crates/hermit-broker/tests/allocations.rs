@@ -134,16 +134,20 @@ impl Client {
         }
     }
 
-    /// Sends single frames in requests of [`CHUNK`], and takes the answers.
-    fn produce_version_2(&mut self, topic: TopicId, frames: usize) {
-        let chunk = ProducedFrame::message(5, None, &PAYLOAD).to_vec().unwrap().repeat(CHUNK);
+    /// Sends [`CHUNK`] single frames in a write, `together` of them in a request, and takes the answers.
+    fn produce_version_2(&mut self, topic: TopicId, frames: usize, together: usize) {
+        let request = ProducedFrame::message(5, None, &PAYLOAD).to_vec().unwrap().repeat(together);
         let target = ProduceTarget { topic, partition: PartitionId(0), acks: Acks::Committed };
         let mut bytes = BytesMut::new();
-        target.encode(CorrelationId(2), &chunk, &mut bytes).unwrap();
+        for _ in 0..CHUNK / together {
+            target.encode(CorrelationId(2), &request, &mut bytes).unwrap();
+        }
         for _ in 0..frames / CHUNK {
             self.stream.write_all(&bytes).unwrap();
-            let unit = self.unit();
-            assert_eq!((unit.header().magic, unit.header().record_count), (magic::RESPONSE, 0));
+            for _ in 0..CHUNK / together {
+                let unit = self.unit();
+                assert_eq!((unit.header().magic, unit.header().record_count), (magic::RESPONSE, 0));
+            }
         }
     }
 }
@@ -217,12 +221,12 @@ fn nothing_is_allocated_for_a_frame() {
             Client::version_1(&broker, &Handshake::Producer { topic: "t".parse().unwrap(), partition: PartitionId(0) });
         found.push((format!("version 1, produce, {durability:?}"), grows_by(|frames| client.produce_version_1(frames))));
     }
-    {
+    for together in [CHUNK, 1] {
         let broker = TestBroker::start().unwrap();
         let mut client = Client::version_2(&broker);
         let topic = client.create("t", Durability::Os);
-        let growth = grows_by(|frames| client.produce_version_2(topic, frames));
-        found.push(("version 2, produce".into(), growth));
+        let growth = grows_by(|frames| client.produce_version_2(topic, frames, together));
+        found.push((format!("version 2, produce {together} in a request"), growth));
     }
     for what in ["single frames", "sets"] {
         let broker = TestBroker::start().unwrap();
@@ -232,7 +236,7 @@ fn nothing_is_allocated_for_a_frame() {
             let topic = client.create(name, Durability::Os);
             match what {
                 "sets" => produce_sets(&mut client, topic, frames),
-                _ => client.produce_version_2(topic, frames),
+                _ => client.produce_version_2(topic, frames, CHUNK),
             }
             topics.borrow_mut().push(topic);
         };

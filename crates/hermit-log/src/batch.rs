@@ -40,8 +40,27 @@ impl Batch {
     /// # Errors
     /// [`LogError::Frame`] with the index of the first bad frame; a cut one counts as bad.
     pub fn parse(bytes: BytesMut, limits: &FrameLimits) -> Result<Self, LogError> {
-        let mut frames = Vec::new();
-        let mut rest: &[u8] = &bytes;
+        let mut batch = Self::default();
+        batch.parse_into(bytes, limits)?;
+        Ok(batch)
+    }
+
+    /// As [`Batch::parse`], in the room of an earlier batch, whose bytes and frames are forgotten.
+    ///
+    /// # Errors
+    /// As [`Batch::parse`]; the batch is empty then.
+    pub fn parse_into(&mut self, bytes: BytesMut, limits: &FrameLimits) -> Result<(), LogError> {
+        self.release();
+        let parsed = Self::parse_frames(&bytes, &mut self.frames, limits);
+        match parsed {
+            Ok(()) => self.bytes = bytes,
+            Err(_) => self.frames.clear(),
+        }
+        parsed
+    }
+
+    fn parse_frames(bytes: &[u8], frames: &mut Vec<BatchFrame>, limits: &FrameLimits) -> Result<(), LogError> {
+        let mut rest = bytes;
         while !rest.is_empty() {
             let index = frames.len();
             let bad = |source| LogError::Frame { index, source };
@@ -52,7 +71,13 @@ impl Batch {
             frames.push(BatchFrame { prefix: view.prefix, start, offset: Offset::ZERO, duplicate: false });
             rest = behind;
         }
-        Ok(Self { bytes, frames })
+        Ok(())
+    }
+
+    /// Forgets the frames, and gives their bytes back, as they may be part of a larger buffer.
+    pub fn release(&mut self) {
+        self.bytes = BytesMut::new();
+        self.frames.clear();
     }
 
     /// Adds a frame whose body checksum is made here, and so needs no check. Within the room that the batch has, nothing is allocated.

@@ -17,9 +17,15 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::Log`] with the first bad frame.
     pub fn parse(&self, frames: bytes::BytesMut) -> Result<Batch, BrokerError> {
-        let batch = Batch::parse(frames, &self.limits().frame_limits())?;
-        crate::record_sets::check(&batch)?;
+        let mut batch = Batch::default();
+        self.parse_into(frames, &mut batch)?;
         Ok(batch)
+    }
+
+    /// As [`Broker::parse`], in the room of an earlier batch.
+    pub(crate) fn parse_into(&self, frames: bytes::BytesMut, batch: &mut Batch) -> Result<(), BrokerError> {
+        batch.parse_into(frames, &self.limits().frame_limits())?;
+        crate::record_sets::check(batch)
     }
 
     /// Appends a batch. The ticket tells when it is as durable as the topic promises.

@@ -286,6 +286,7 @@ impl Driver<'_> {
     fn rest(&mut self) {
         if !self.more {
             self.deframer.release();
+            self.session.owed.rest();
         }
         if self.session.out.is_empty() && self.session.out.capacity() > KEEP_BYTES {
             self.session.out = BytesMut::new();

@@ -38,12 +38,19 @@ struct Queue {
     owed: VecDeque<Owed>,
 }
 
+/// Answers for which a queue keeps room while others wait.
+const KEEP_OWED: usize = 1024;
+/// The same in an idle session.
+const KEEP_OWED_IDLE: usize = 8;
+
 /// All answers that wait.
 #[derive(Debug, Default)]
 pub(super) struct OwedAnswers {
     queues: HashMap<(TopicId, PartitionId), Queue>,
     by_token: HashMap<u64, (TopicId, PartitionId)>,
     count: usize,
+    /// Room for the next queue: most are soon empty.
+    spare: VecDeque<Owed>,
 }
 
 impl OwedAnswers {
@@ -65,8 +72,12 @@ impl OwedAnswers {
         answer: Answer,
     ) -> u64 {
         let key = (partition.topic(), partition.id());
-        let queue =
-            self.queues.entry(key).or_insert_with(|| Queue { partition: Arc::clone(partition), token, owed: VecDeque::new() });
+        let spare = &mut self.spare;
+        let queue = self.queues.entry(key).or_insert_with(|| Queue {
+            partition: Arc::clone(partition),
+            token,
+            owed: std::mem::take(spare),
+        });
         queue.owed.push_back(Owed { correlation, until, answer });
         self.by_token.insert(queue.token, key);
         self.count += 1;
@@ -100,8 +111,19 @@ impl OwedAnswers {
             self.count -= 1;
             answer(owed, reached, out);
         }
-        self.queues.remove(key);
+        if let Some(queue) = self.queues.remove(key)
+            && queue.owed.capacity() <= KEEP_OWED
+        {
+            self.spare = queue.owed;
+        }
         self.by_token.remove(&token);
+    }
+
+    /// An idle session keeps little room.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() && self.spare.capacity() > KEEP_OWED_IDLE {
+            self.spare = VecDeque::new();
+        }
     }
 
     /// Waits no longer.

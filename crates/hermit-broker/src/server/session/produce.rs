@@ -1,7 +1,9 @@
 //! Produce: frames for one partition.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
+use hermit_log::Batch;
 use hermit_proto::session::{Acks, ProduceResponse, ProduceTarget, WireError};
 use hermit_proto::{CorrelationId, Unit};
 
@@ -11,6 +13,14 @@ use crate::error::{BrokerError, to_wire};
 use crate::hooks::Client;
 use crate::partition::Partition;
 use crate::record_sets;
+
+/// Room for frames that a thread keeps for the next request.
+const KEEP_ROOM_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Where requests are parsed. An append waits for nothing, so that all sessions of a thread use the same room in turn.
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
 
 impl Session {
     pub(super) fn produce(&mut self, unit: Unit) {
@@ -37,12 +47,22 @@ impl Session {
     }
 
     fn append(&self, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
-        let mut batch = self.broker.parse(unit.into_payload())?;
+        let mut batch = BATCH.take();
+        let appended = self.append_with(partition, unit, &mut batch);
+        batch.release();
+        if batch.room_bytes() <= KEEP_ROOM_BYTES {
+            BATCH.set(batch);
+        }
+        appended
+    }
+
+    fn append_with(&self, partition: &Arc<Partition>, unit: Unit, batch: &mut Batch) -> Result<ProduceResponse, BrokerError> {
+        self.broker.parse_into(unit.into_payload(), batch)?;
         if partition.is_compacted() {
-            record_sets::check_compacted(&batch)?;
+            record_sets::check_compacted(batch)?;
         }
         let client = Client { name: &self.client, address: &self.address };
-        let ticket = self.broker.append_from(partition, &mut batch, Some(client))?;
+        let ticket = self.broker.append_from(partition, batch, Some(client))?;
         let appended = ticket.appended();
         Ok(ProduceResponse {
             base_offset: appended.base_offset,
