@@ -229,7 +229,7 @@ impl Consumer {
     }
 
     /// The next records that need no waiting.
-    fn next_records(&mut self) -> Result<Ready<Records>> {
+    pub(super) fn next_records(&mut self) -> Result<Ready<Records>> {
         loop {
             // Those that `recv` decoded before it was their turn.
             if let Some(records) = Records::apart(std::mem::take(&mut self.records).into()) {

@@ -34,3 +34,6 @@ pub(super) struct Tenure(pub(super) u64);
 fn fenced(topic: &Arc<str>, key: Key, reason: Fencing) -> Error {
     Error::Fenced { topic: topic.clone(), partition: key.1, reason }
 }
+
+#[cfg(test)]
+mod hand_out_tests;
