@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use hermit_client::{Acks, Error, Offset, Producer, ProducerRecord, Status, WireError};
+use hermit_client::{Acks, Error, Keyless, Offset, Producer, ProducerRecord, Status, WireError};
 use hermit_proto::Header;
 use support::fake::{Peer, connected, prompt, response_header, send};
 use support::{PATIENCE, within};
@@ -235,4 +235,78 @@ async fn a_producer_that_the_broker_fences_tells_what_it_knows_of_each_record() 
     let error = within(second).await.unwrap_err();
     assert!(matches!(&error, Error::OutcomeUnknown { source } if matches!(**source, Error::ProducerFenced { .. })), "{error}");
     assert!(matches!(within(producer.flush()).await, Err(Error::ProducerFenced { .. })));
+}
+
+#[tokio::test]
+async fn a_record_that_waits_for_room_does_not_take_another_ones_turn() {
+    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    peer.partitions = 3;
+    let record = ProducerRecord::new("0123456789");
+    // Room for one.
+    let builder = client.producer().linger(Duration::ZERO).keyless(Keyless::RoundRobin);
+    let producer = builder.batch_bytes(10).max_buffered_bytes(60).build().unwrap();
+    let (first, mut before) = within(async { tokio::join!(producer.enqueue("t", record), peer.expect_produce()) }).await;
+    drop(first.unwrap());
+    for number in 1..=4 {
+        assert!(matches!(producer.try_enqueue("t", record), Err(Error::WouldWait { .. })));
+        let answer_when_waited_for = async {
+            tokio::task::yield_now().await;
+            peer.stored(&before, 0).await;
+            peer.expect_produce().await
+        };
+        let (delivery, produced) = within(async { tokio::join!(producer.enqueue("t", record), answer_when_waited_for) }).await;
+        drop(delivery.unwrap());
+        assert_eq!(produced.partition.0, number % 3);
+        before = produced;
+    }
+}
+
+#[tokio::test]
+async fn room_for_records_whose_topic_is_looked_up_again_comes_back_when_nobody_waits_for_that() {
+    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    let producer = client.producer().linger(Duration::ZERO).batch_bytes(10).max_buffered_bytes(60).build().unwrap();
+    let (first, produced) = send(&producer, &mut peer, "0123456789").await;
+    let more = [ProducerRecord::new("0123456789")];
+    let mut enqueuing = Box::pin(producer.enqueue_batch("t", &more));
+    let refused = async {
+        // The second waits for the room of the first, which brings the news that the topic is gone.
+        tokio::task::yield_now().await;
+        peer.refuse(produced.correlation, WireError::new(Status::UnknownTopic, "gone")).await;
+        within(first).await
+    };
+    let refused = tokio::select! {
+        enqueued = &mut enqueuing => unreachable!("{enqueued:?}"),
+        refused = refused => refused,
+    };
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+    // Now it has the room, and looks up the topic, of which nobody tells it.
+    tokio::select! {
+        biased;
+        enqueued = &mut enqueuing => unreachable!("{enqueued:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+    assert!(producer.buffered_bytes() > 0);
+    drop(enqueuing);
+    assert_eq!(producer.buffered_bytes(), 0);
+}
+
+#[tokio::test]
+async fn the_default_batch_fits_a_smaller_buffer_and_one_that_was_asked_for_must() {
+    let (_fake, client, mut peer) = connected(|builder| builder).await;
+    let small = client.producer().linger(Duration::from_secs(3600)).max_buffered_bytes(1000);
+    // 128 KiB is the default: asked for, it is taken at its word.
+    let refused = small.clone().batch_bytes(128 << 10).build().unwrap_err();
+    assert!(matches!(refused, Error::Config { setting: "max_buffered_bytes", .. }), "{refused:?}");
+    let producer = small.build().unwrap();
+    // There is room for two; when the third waits for it, they do not linger for an hour.
+    let value = [7; 450];
+    let records = [ProducerRecord::new(&value); 3];
+    let mut enqueuing = Box::pin(producer.enqueue_batch("t", &records));
+    let produced = tokio::select! {
+        enqueued = &mut enqueuing => unreachable!("{enqueued:?}"),
+        produced = peer.expect_produce() => produced,
+    };
+    assert!(produced.record_count <= 2);
+    peer.stored(&produced, 0).await;
+    drop(within(enqueuing).await.unwrap());
 }

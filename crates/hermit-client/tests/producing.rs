@@ -96,6 +96,18 @@ async fn keyless_records_are_spread() {
 }
 
 #[tokio::test]
+async fn round_robin_takes_one_turn_for_each_record_also_when_each_is_a_batch() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    create(&client, "t", 2).await;
+    let producer = client.producer().keyless(Keyless::RoundRobin).linger(Duration::ZERO).build().unwrap();
+    for number in 0..6 {
+        let stored = within(producer.send("t", ProducerRecord::new("1"))).await.unwrap();
+        assert_eq!(stored.partition, PartitionId(number % 2));
+    }
+}
+
+#[tokio::test]
 async fn many_records_are_stored_in_order_with_consecutive_offsets() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;

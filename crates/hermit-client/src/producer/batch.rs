@@ -124,13 +124,21 @@ impl OpenBatch {
                 match compressed.filter(|payload| payload.len() < builder.len_bytes()) {
                     Some(payload) => Body::Set { timestamp, codec, payload: payload.into() },
                     // What does not shrink travels as it is.
-                    None => Body::Set { timestamp, codec: Codec::None, payload: builder.into_bytes().into() },
+                    None => Body::Set { timestamp, codec: Codec::None, payload: without_surplus(builder.into_bytes()).into() },
                 }
             }
             Gathered::Singles { records, .. } => Body::Singles(records),
         };
         Batch { body, record_count, cost_bytes: self.cost_bytes, deadline, result: self.result, torn: false }
     }
+}
+
+/// What it has room for beside its content is charged to nobody.
+fn without_surplus(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.len() < bytes.capacity() / 2 {
+        bytes.shrink_to_fit();
+    }
+    bytes
 }
 
 /// Bytes of a frame with this record alone.

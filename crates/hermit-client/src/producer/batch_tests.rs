@@ -2,6 +2,26 @@ use super::*;
 use hermit_proto::record_set::{RecordSet, unpack};
 use hermit_proto::{Attributes, FrameLimits, FrameView, PartitionId, ProducerEpoch, ProducerId, Sequence};
 
+impl OpenBatch {
+    /// What it holds of memory.
+    pub(in crate::producer) fn memory_bytes(self) -> usize {
+        match self.gathered {
+            Gathered::Set(builder) => builder.into_bytes().capacity(),
+            Gathered::Singles { frames_bytes, .. } => frames_bytes,
+        }
+    }
+}
+
+impl Batch {
+    /// What it holds of memory.
+    pub(in crate::producer) fn memory_bytes(self) -> usize {
+        match self.body {
+            Body::Set { payload, .. } => payload.try_into_mut().unwrap().capacity(),
+            Body::Singles(records) => records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum(),
+        }
+    }
+}
+
 fn frames(batch: &Batch, stamp: Option<ProducerStamp>) -> Vec<u8> {
     let encoded = batch.encode(stamp).unwrap();
     [&encoded.head[..], &encoded.tail].concat()

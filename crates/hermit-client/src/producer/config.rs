@@ -41,7 +41,7 @@ pub struct ProducerBuilder {
     pub(super) idempotent: bool,
     pub(super) codec: Codec,
     pub(super) zstd_level: i32,
-    pub(super) batch_bytes: usize,
+    batch_bytes: Option<usize>,
     pub(super) linger: Duration,
     pub(super) max_in_flight: usize,
     pub(super) max_buffered_bytes: usize,
@@ -60,7 +60,7 @@ impl ProducerBuilder {
             idempotent: true,
             codec: Codec::None,
             zstd_level: ZSTD_LEVEL,
-            batch_bytes: DEFAULT_BATCH_BYTES,
+            batch_bytes: None,
             linger: Duration::from_millis(5),
             max_in_flight: MAX_IDEMPOTENT_IN_FLIGHT,
             max_buffered_bytes: 32 << 20,
@@ -106,7 +106,7 @@ impl ProducerBuilder {
     /// Bytes of records, uncompressed, at which a batch is full. Default 128 KiB, or as much as may be buffered.
     #[must_use]
     pub const fn batch_bytes(mut self, bytes: usize) -> Self {
-        self.batch_bytes = bytes;
+        self.batch_bytes = Some(bytes);
         self
     }
 
@@ -192,17 +192,14 @@ impl ProducerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`].
-    pub fn build(mut self) -> Result<Producer> {
-        if self.batch_bytes == DEFAULT_BATCH_BYTES {
-            self.batch_bytes = DEFAULT_BATCH_BYTES.min(self.max_buffered_bytes.max(1));
-        }
+    pub fn build(self) -> Result<Producer> {
         self.check()?;
         Ok(Producer::start(self))
     }
 
     fn check(&self) -> Result<()> {
         let problem = |setting, problem: &str| Err(Error::Config { setting, problem: problem.to_owned() });
-        if self.batch_bytes == 0 {
+        if self.full_batch_bytes() == 0 {
             return problem("batch_bytes", "must be above 0");
         }
         if self.max_in_flight == 0 {
@@ -211,7 +208,7 @@ impl ProducerBuilder {
         if self.promise() == Promise::Idempotent && self.max_in_flight > MAX_IDEMPOTENT_IN_FLIGHT {
             return problem("max_in_flight", "an idempotent producer has 5 batches in flight at most, which the broker recognises");
         }
-        if self.max_buffered_bytes < self.batch_bytes {
+        if self.max_buffered_bytes < self.full_batch_bytes() {
             return problem("max_buffered_bytes", "must hold a batch at least: raise it, or lower `batch_bytes`");
         }
         if self.max_buffered_bytes > Semaphore::MAX_PERMITS.min(u32::MAX as usize) {
@@ -241,6 +238,10 @@ impl ProducerBuilder {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn full_batch_bytes(&self) -> usize {
+        self.batch_bytes.unwrap_or_else(|| DEFAULT_BATCH_BYTES.min(self.max_buffered_bytes.max(1)))
     }
 
     pub(super) fn promise(&self) -> Promise {

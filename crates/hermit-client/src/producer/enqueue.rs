@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::TryAcquireError;
+use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::delivery::{BatchDelivery, Delivery};
 use super::driver::Command;
@@ -67,9 +67,8 @@ impl Producer {
                 checked = slots.check(&record);
             }
             let cost = checked?;
-            let slot = slots.choose(&record)?;
             self.reserve(&slots, cost).await?;
-            if let Some(delivery) = self.place(&slots, slot, &record, cost)? {
+            if let Some(delivery) = self.place(&slots, &record, cost)? {
                 return Ok(delivery);
             }
         }
@@ -85,9 +84,8 @@ impl Producer {
         let not_known = Error::WouldWait { awaited: "the look-up of the topic: call `prepare` before" };
         let Some(slots) = self.known(topic) else { return Err(not_known) };
         let cost = slots.check(&record)?;
-        let slot = slots.choose(&record)?;
         self.try_reserve(&slots, cost)?;
-        self.place(&slots, slot, &record, cost)?.ok_or(not_known)
+        self.place(&slots, &record, cost)?.ok_or(not_known)
     }
 
     /// Copies records into their batches, waiting for room in the buffer if need be. Cheaper than one by one: partitions are locked once for all of
@@ -182,17 +180,21 @@ impl Producer {
         delivery: &mut BatchDelivery,
     ) -> Result<(), (usize, Error)> {
         let (mut left, mut failed) = self.divide(&slots, records, delivery);
+        // Also where the look-up is not waited for.
+        let mut reserved = Reserved { buffer: &self.handle.shared.buffer, cost: cost_of(&slots, &left) };
         for _ in 1..ATTEMPTS {
             if left.is_empty() || failed.is_some() {
                 break;
             }
             // Another topic has the name now; the cost of a record is the same.
             match self.slots(topic).await.and_then(|slots| self.check_all(&slots, &left).map(|_cost| slots)) {
-                Ok(slots) => (left, failed) = self.divide(&slots, &left, delivery),
+                Ok(slots) => {
+                    (left, failed) = self.divide(&slots, &left, delivery);
+                    reserved.cost = cost_of(&slots, &left);
+                }
                 Err(error) => failed = Some(error),
             }
         }
-        self.give_back(left.iter().map(|record| slots.cost(record)).sum());
         match failed {
             None if left.is_empty() => Ok(()),
             None => Err((left.len(), Error::UnknownTopic { topic: topic.into() })),
@@ -277,14 +279,11 @@ impl Producer {
         }
     }
 
-    /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken.
-    fn place(
-        &self,
-        slots: &Arc<TopicSlots>,
-        slot: &Arc<Slot>,
-        record: &ProducerRecord<'_>,
-        cost: usize,
-    ) -> Result<Option<Delivery>> {
+    /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken. Not before that is
+    /// a partition chosen: a record that waits for space does not take another's turn.
+    fn place(&self, slots: &Arc<TopicSlots>, record: &ProducerRecord<'_>, cost: usize) -> Result<Option<Delivery>> {
+        let mut reserved = Reserved { buffer: &self.handle.shared.buffer, cost };
+        let slot = slots.choose(record)?;
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
         let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
         let mut delivery = None;
@@ -293,15 +292,14 @@ impl Producer {
         });
         let announced = self.announce(slots, slot, &appended);
         match appended.not_taken {
-            None => announced.map(|()| delivery),
-            Some(not_taken) => {
-                self.give_back(cost);
-                match not_taken {
-                    NotTaken::TopicGone => Ok(None),
-                    NotTaken::Closed => Err(self.handle.shared.closed()),
-                    NotTaken::Invalid(error) => Err(error),
-                }
+            None => {
+                // The batch has it now.
+                reserved.cost = 0;
+                announced.map(|()| delivery)
             }
+            Some(NotTaken::TopicGone) => Ok(None),
+            Some(NotTaken::Closed) => Err(self.handle.shared.closed()),
+            Some(NotTaken::Invalid(error)) => Err(error),
         }
     }
 
@@ -350,16 +348,28 @@ impl Producer {
         }
     }
 
-    fn give_back(&self, cost: usize) {
-        self.handle.shared.buffer.add_permits(cost);
-    }
-
     /// Bytes of records that wait for their answers: at most
     /// [`max_buffered_bytes`](crate::ProducerBuilder::max_buffered_bytes).
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.handle.settings.max_buffered_bytes.saturating_sub(self.handle.shared.buffer.available_permits())
     }
+}
+
+/// Buffer space that no batch has: given back when dropped.
+struct Reserved<'a> {
+    buffer: &'a Semaphore,
+    cost: usize,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.buffer.add_permits(self.cost);
+    }
+}
+
+fn cost_of(slots: &TopicSlots, records: &[ProducerRecord<'_>]) -> usize {
+    records.iter().map(|record| slots.cost(record)).sum()
 }
 
 fn too_large(slots: &TopicSlots, cost: usize, limit_bytes: usize) -> Error {

@@ -87,13 +87,16 @@ impl Producer {
             codec: settings.codec,
             zstd_level: settings.zstd_level,
             // A set that is full must fit a frame, whatever the setting says.
-            batch_bytes: settings.batch_bytes.min(limits.max_frame_bytes as usize).min(limits.max_request_bytes as usize / 2),
+            batch_bytes: settings
+                .full_batch_bytes()
+                .min(limits.max_frame_bytes as usize)
+                .min(limits.max_request_bytes as usize / 2),
             linger: settings.linger,
             delivery_timeout: settings.delivery_timeout,
             keyless: settings.keyless,
             limits,
         };
-        let slots = Arc::new(TopicSlots::new(topic.into(), &found, None, &handle.shared.next_slot, config, sessions));
+        let slots = Arc::new(TopicSlots::new(topic.into(), &found, None, &handle.shared, config, sessions));
         let mut topics = handle.topics.write().unwrap_or_else(PoisonError::into_inner);
         topics.insert(topic.into(), slots.clone());
         Ok(slots)
@@ -108,7 +111,7 @@ impl Handle {
                 if found.partitions.len() > before.slots.len() {
                     tracing::info!(topic = %before.name, partitions = found.partitions.len(), "the topic has more partitions: keys move");
                 }
-                TopicSlots::new(before.name.clone(), &found, Some(before), &self.shared.next_slot, before.config(), sessions)
+                TopicSlots::new(before.name.clone(), &found, Some(before), &self.shared, before.config(), sessions)
             }
             // Deleted, and perhaps created again: the next record looks it up.
             Ok(_) | Err(Error::UnknownTopic { .. }) => return before.mark_gone(),

@@ -25,6 +25,7 @@ pub use identity::ProducerIdentity;
 pub use record::{BatchMetadata, BatchOutcome, ProducerRecord, RecordMetadata};
 
 use self::driver::{Command, Driver};
+use self::slot::Ahead;
 use self::topic::TopicSlots;
 use crate::admin::Admin;
 use crate::error::{Error, Result};
@@ -90,6 +91,7 @@ struct Shared {
     /// Callers that wait for buffer space: batches must not linger then.
     waiting: AtomicUsize,
     next_slot: AtomicUsize,
+    ahead: Arc<Ahead>,
     /// Connections so far: what is known of topics is asked for again after each.
     sessions: AtomicUsize,
     /// The first failure since the last flush.
@@ -144,6 +146,7 @@ impl Producer {
             buffer: Semaphore::new(settings.max_buffered_bytes),
             waiting: AtomicUsize::new(0),
             next_slot: AtomicUsize::new(0),
+            ahead: Arc::new(Ahead::new(settings.max_buffered_bytes / 4)),
             sessions: AtomicUsize::new(0),
             failure: Mutex::new(None),
             fatal: Mutex::new(None),

@@ -1,7 +1,7 @@
 //! Where callers leave records: one slot for each partition, with the batch that is being gathered.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +51,28 @@ struct SlotState {
     closed: bool,
     /// What the last batch took: the next one will take as much.
     room_bytes: usize,
+    /// Of this the open batch has as much, from what all may have [`Ahead`].
+    ahead_bytes: usize,
+}
+
+/// How much memory all open batches of a producer may have beside what their records are charged for: what they were begun with in the hope of more.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(AtomicUsize);
+
+impl Ahead {
+    pub(super) const fn new(bytes: usize) -> Self {
+        Self(AtomicUsize::new(bytes))
+    }
+
+    /// Gives so many bytes, or as many as are left.
+    fn take(&self, bytes: usize) -> usize {
+        let less = |left: usize| Some(left.saturating_sub(bytes));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).unwrap_or_default().min(bytes)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Why a record was not taken.
@@ -127,7 +149,6 @@ impl Slot {
         if appended.not_taken.is_some() {
             return appended;
         }
-        appended.announce = !state.announced;
         for incoming in records {
             match self.append_one(&mut state, &incoming, compacted, &mut appended, &mut taken) {
                 Ok(()) => appended.taken += 1,
@@ -135,11 +156,19 @@ impl Slot {
                     let source = RecordFault::Encoding(error.to_string().into());
                     let invalid = Error::InvalidRecord { topic: self.name.clone(), source };
                     appended.not_taken = Some(NotTaken::Invalid(invalid));
+                    // One that was begun for this record holds nothing to be sent.
+                    if state.open.as_ref().is_some_and(|open| open.record_count() == 0) {
+                        state.open = None;
+                        self.give_back_room(&mut state);
+                    }
                     break;
                 }
             }
         }
-        state.announced = true;
+        if state.open.is_some() || !state.sealed.is_empty() {
+            appended.announce |= !state.announced;
+            state.announced = true;
+        }
         appended
     }
 
@@ -159,8 +188,11 @@ impl Slot {
         if !fits {
             appended.announce |= self.seal(state);
         }
-        let room_bytes = state.room_bytes;
-        let open = state.open.get_or_insert_with(|| self.begin(single, timestamp, room_bytes, appended));
+        let SlotState { open, ahead_bytes, room_bytes, .. } = &mut *state;
+        let open = open.get_or_insert_with(|| {
+            *ahead_bytes = if single { 0 } else { self.shared.ahead.take(*room_bytes) };
+            self.begin(single, timestamp, *ahead_bytes, appended)
+        });
         let index = open.append(&record, timestamp, cost_bytes)?;
         taken(open.completer(), index);
         if open.len_bytes() >= self.config.batch_bytes || (single && !compacted) {
@@ -203,11 +235,18 @@ impl Slot {
         let (len_bytes, full_bytes) = (open.len_bytes(), self.config.batch_bytes);
         // To the full size where that is near: batches differ by a few bytes, and one that outgrows its memory by these is copied whole.
         state.room_bytes = if len_bytes > full_bytes / 2 { full_bytes } else { len_bytes };
-        // The next keyless records go to the next partition.
-        self.shared.turn.fetch_add(1, Ordering::Relaxed);
+        self.give_back_room(state);
+        if self.config.keyless == Keyless::Sticky {
+            // The next keyless records go to the next partition.
+            self.shared.turn.fetch_add(1, Ordering::Relaxed);
+        }
         let deadline = open.created() + self.config.delivery_timeout;
         state.sealed.push_back(open.seal(self.config.codec, self.config.zstd_level, deadline));
         true
+    }
+
+    fn give_back_room(&self, state: &mut SlotState) {
+        self.shared.ahead.give_back(std::mem::take(&mut state.ahead_bytes));
     }
 
     /// Takes the full batches, and the open one as well where `take_open` says so of the time it was begun. Where nothing is
@@ -260,3 +299,7 @@ impl Slot {
         self.config.linger
     }
 }
+
+#[cfg(test)]
+#[path = "slot_tests.rs"]
+mod tests;

@@ -1,16 +1,17 @@
 //! What a producer knows of a topic: its partitions, and which one a record goes to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use hermit_proto::session::{ProduceTarget, TopicMetadata};
 use hermit_proto::{PREFIX_SIZE, PartitionId, TopicId, partition_for_key};
 use tokio::time::Instant;
 
+use super::Shared;
 use super::config::Keyless;
 use super::record::ProducerRecord;
-use super::slot::{GatherConfig, Slot};
+use super::slot::{Ahead, GatherConfig, Slot};
 use crate::error::{Error, RecordFault, Result};
 
 /// A topic's slots, as of one look at its metadata.
@@ -40,6 +41,8 @@ pub(super) struct TopicState {
     pub(super) stale: AtomicBool,
     /// It is being asked for again.
     refreshing: AtomicBool,
+    /// The producer's.
+    pub(super) ahead: Arc<Ahead>,
 }
 
 impl TopicState {
@@ -49,22 +52,23 @@ impl TopicState {
 }
 
 impl TopicSlots {
-    /// What is known now. Slots that `before` has are kept; `next_number` names new ones.
+    /// What is known now. Slots that `before` has are kept.
     pub(super) fn new(
         name: Arc<str>,
         found: &TopicMetadata,
         before: Option<&Self>,
-        next_number: &AtomicUsize,
+        producer: &Shared,
         config: GatherConfig,
         sessions: usize,
     ) -> Self {
-        let shared = before.map(|before| before.shared.clone()).unwrap_or_default();
+        let shared = before.map(|before| before.shared.clone());
+        let shared = shared.unwrap_or_else(|| Arc::new(TopicState { ahead: producer.ahead.clone(), ..TopicState::default() }));
         shared.stale.store(false, Ordering::Release);
         let mut slots = before.map(|before| before.slots.clone()).unwrap_or_default();
         // Partitions are never removed.
         for number in slots.len()..found.partitions.len() {
             let partition = PartitionId(u32::try_from(number).unwrap_or(u32::MAX));
-            let number = next_number.fetch_add(1, Ordering::Relaxed);
+            let number = producer.next_slot.fetch_add(1, Ordering::Relaxed);
             slots.push(Arc::new(Slot::new(found.topic, name.clone(), partition, number, shared.clone(), config)));
         }
         let compacted = found.config.compaction == Some(true);
