@@ -1,12 +1,11 @@
 //! In steady state the broker allocates for a read, a request or a delivery, but never for a frame.
-#![expect(unsafe_code, reason = "an allocator that counts")]
 #![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+mod counting;
+
+use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -28,44 +27,6 @@ const MOST_ALLOCATIONS: u64 = FRAMES as u64 / 20;
 /// Frames in one write, or in one request.
 const CHUNK: usize = 500;
 const PAYLOAD: [u8; 100] = [7; 100];
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    /// The client's allocations do not count.
-    static IS_CLIENT: Cell<bool> = const { Cell::new(false) };
-}
-
-fn count() {
-    if !IS_CLIENT.try_with(Cell::get).unwrap_or(true) {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: it is the system's allocator, which keeps the contract; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
 
 struct Client {
     stream: TcpStream,
@@ -152,16 +113,9 @@ impl Client {
     }
 }
 
-/// Allocations of the broker for `work` with [`FRAMES`] frames more.
-fn grows_by(mut work: impl FnMut(usize)) -> u64 {
-    let mut counted = [0; 2];
-    // The first round fills what is kept.
-    for (round, frames) in [(0, FRAMES), (0, FRAMES), (1, 2 * FRAMES)] {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        work(frames);
-        counted[round] = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    }
-    counted[1].saturating_sub(counted[0])
+/// Allocations of the broker for `work` with [`FRAMES`] frames more. The client's do not count.
+fn grows_by(work: impl FnMut(usize)) -> u64 {
+    counting::grows_by(FRAMES, counting::elsewhere, work)
 }
 
 /// Topics with [`FRAMES`], as many, and twice as many frames, which a consumer reads from its start.
@@ -211,7 +165,6 @@ fn produce_sets(client: &mut Client, topic: TopicId, records: usize) {
 
 #[test]
 fn nothing_is_allocated_for_a_frame() {
-    IS_CLIENT.set(true);
     let mut found = Vec::new();
     for durability in [Durability::Os, Durability::Sync] {
         // A broker for each, so that nothing of one is under way while another is measured.
