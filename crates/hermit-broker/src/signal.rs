@@ -36,13 +36,8 @@ impl Signal {
         self.notify.notify_one();
     }
 
-    /// The tokens of what has moved since the last call.
-    pub fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.ready.lock())
-    }
-
-    /// The same, appended to `tokens`; an empty one gives its room in exchange.
-    pub(crate) fn take_into(&self, tokens: &mut Vec<u64>) {
+    /// Appends the tokens of what has moved since the last call to `tokens`; an empty one gives its room in exchange.
+    pub fn take_into(&self, tokens: &mut Vec<u64>) {
         let mut ready = self.ready.lock();
         if tokens.is_empty() {
             std::mem::swap(&mut *ready, tokens);

@@ -12,10 +12,12 @@ use hermit_log::disk::RealDisk;
 use hermit_log::{Flusher, LogEnv, SystemClock};
 use hermit_proto::record_set::{NewRecord, RecordSetBuilder};
 use hermit_proto::session::{
-    Acks, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, MetadataRequest, MetadataResponse, ProduceResponse, Request,
-    Status, TopicConfig, TopicSelection,
+    Acks, CreditRequest, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, MetadataRequest, MetadataResponse,
+    ProduceResponse, Request, Status, TopicConfig, TopicSelection,
 };
-use hermit_proto::{Codec, CorrelationId, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence};
+use hermit_proto::{
+    Codec, CorrelationId, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence, magic,
+};
 use support::v2::Session;
 use support::{Server, config, eventually, v1, within};
 use tokio::io::AsyncWriteExt;
@@ -81,6 +83,30 @@ async fn what_is_refused_while_stopping_is_told_behind_what_is_owed_before() {
     assert_eq!((answered, refused.unwrap_err().status), (second, Status::ShuttingDown));
     drop(session);
     within(stopping).await.unwrap().unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_delivery_comes_behind_the_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path()).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    session.produce(topic, 0, &message(b"x")).await.unwrap();
+    // The first delivery uses the credit up: the second waits for more.
+    let (id, _) = session.subscribe(topic, 0, 1).await.unwrap();
+    session.delivery(id).await;
+    session.produce(topic, 0, &message(&[7; 100_000])).await.unwrap();
+    // In one piece: the credit, and a request that ends the session.
+    let mut bytes = BytesMut::new();
+    CreditRequest { bytes: 1 << 20 }.encode(id, &mut bytes).unwrap();
+    Request::encode(&HeartbeatRequest, CorrelationId(0), &mut bytes).unwrap();
+    session.send(&bytes).await;
+    let mut last = None;
+    while let Some(unit) = session.read_unit().await {
+        last = Some((unit.header().magic, unit.correlation(), unit.header().record_count));
+    }
+    assert_eq!(last, Some((magic::RESPONSE, CorrelationId(0), Status::Malformed.code())));
     server.stop().await;
 }
 

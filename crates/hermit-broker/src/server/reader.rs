@@ -27,10 +27,17 @@ pub(super) enum Step {
     AtEnd,
     /// This, without waiting for the disk.
     Found(Range),
-    /// This, which is short, and was read into the buffer.
-    Read(Range),
     /// Something that has to be read by others first.
     Cold(Cold),
+}
+
+/// The same, where what is short was asked for at once.
+#[derive(Debug)]
+pub(super) enum StepInto {
+    /// This, which was read into the buffer.
+    Read(Range),
+    /// Anything else.
+    Other(Step),
 }
 
 /// A read that may wait for the disk.
@@ -93,11 +100,15 @@ impl Reader {
 
     /// What comes next: at most `max_bytes`, or one frame.
     pub(super) fn step(&mut self, max_bytes: u64) -> Result<Step, BrokerError> {
-        self.step_into(max_bytes, 0, &mut BytesMut::new())
+        match self.step_into(max_bytes, 0, &mut BytesMut::new())? {
+            // Whatever was read is in the file as well.
+            StepInto::Read(range) => Ok(Step::Found(range)),
+            StepInto::Other(step) => Ok(step),
+        }
     }
 
     /// The same; what has no more than `short_bytes` is appended to `buffer`.
-    pub(super) fn step_into(&mut self, max_bytes: u64, short_bytes: u64, buffer: &mut BytesMut) -> Result<Step, BrokerError> {
+    pub(super) fn step_into(&mut self, max_bytes: u64, short_bytes: u64, buffer: &mut BytesMut) -> Result<StepInto, BrokerError> {
         loop {
             let log = self.partition.log()?;
             let until = self.partition.progress().high_watermark();
@@ -106,19 +117,21 @@ impl Reader {
                 if self.place.is_none() {
                     self.place = Some(log.cursor_at_end()).filter(|end| end.next_offset() == self.next);
                 }
-                return Ok(Step::AtEnd);
+                return Ok(StepInto::Other(Step::AtEnd));
             }
-            let cold = |cursor, max_bytes| Step::Cold(Cold { log: log.clone(), from: self.next, cursor, until, max_bytes });
+            let cold = |cursor, max_bytes| {
+                StepInto::Other(Step::Cold(Cold { log: log.clone(), from: self.next, cursor, until, max_bytes }))
+            };
             let Some(cursor) = &mut self.place else { return Ok(cold(None, max_bytes.min(FIRST_RANGE_BYTES))) };
             match cursor.next_ready(max_bytes, short_bytes, buffer) {
                 Ready::Cold => return Ok(cold(self.place.take(), max_bytes)),
                 Ready::Range(range) => {
                     self.next = self.next.max(range.next_offset());
-                    return Ok(Step::Found(range));
+                    return Ok(StepInto::Other(Step::Found(range)));
                 }
                 Ready::Read(range) => {
                     self.next = self.next.max(range.next_offset());
-                    return Ok(Step::Read(range));
+                    return Ok(StepInto::Read(range));
                 }
                 // Offsets without frames, as after compaction.
                 Ready::AtEnd => self.seek(self.next.max(until)),

@@ -50,8 +50,7 @@ pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hell
         connection,
         session,
         deframer,
-        frames: None,
-        before_frames: 0,
+        sending: None,
         read_at: now,
         written_at: now,
         deaf_at: now,
@@ -68,10 +67,7 @@ struct Driver<'a> {
     session: Session,
     deframer: Deframer,
     share: Share,
-    /// Frames that are sent from their file, once the answers before them are, with their head.
-    frames: Option<FileRange>,
-    /// Bytes of these answers.
-    before_frames: usize,
+    sending: Option<Sending>,
     read_at: Instant,
     written_at: Instant,
     /// When the broker last was not reading: until then silence was its own.
@@ -83,6 +79,13 @@ struct Driver<'a> {
     more: bool,
     /// The peer sends nothing more.
     at_end: Option<End>,
+}
+
+/// Frames that are sent from their file.
+struct Sending {
+    /// What goes before them: answers, and their head.
+    head_bytes: usize,
+    frames: FileRange,
 }
 
 impl Driver<'_> {
@@ -155,7 +158,7 @@ impl Driver<'_> {
 
     /// Whether everything that will ever be sent was sent.
     fn is_over(&self) -> bool {
-        let sent = self.session.out.is_empty() && self.frames.is_none();
+        let sent = self.session.out.is_empty() && self.sending.is_none();
         sent && (self.session.stage == Stage::Closing || (self.at_end.is_some() && self.session.is_idle()))
     }
 
@@ -175,10 +178,11 @@ impl Driver<'_> {
                 }
                 Ok(None) => self.more = false,
                 Err(error) => {
-                    WireError::from(error).encode(error.correlation(), &mut self.session.out);
                     if error.is_fatal() || self.session.stage == Stage::New {
-                        self.session.stage = Stage::Closing;
+                        self.session.close(error.correlation(), &error.into());
                         self.more = false;
+                    } else {
+                        WireError::from(error).encode(error.correlation(), &mut self.session.out);
                     }
                 }
             }
@@ -209,13 +213,13 @@ impl Driver<'_> {
     fn write(&mut self) -> io::Result<bool> {
         let mut round_bytes = 0;
         while !self.blocked {
-            if self.frames.is_none() {
+            if self.sending.is_none() {
                 if round_bytes >= ROUND_BYTES {
                     return Ok(true);
                 }
-                self.frames = self.session.deliveries();
-                self.before_frames = self.session.out.len();
-                if self.before_frames == 0 {
+                let frames = self.session.deliveries();
+                self.sending = frames.map(|frames| Sending { head_bytes: self.session.out.len(), frames });
+                if self.session.out.is_empty() {
                     return Ok(false);
                 }
             }
@@ -234,20 +238,20 @@ impl Driver<'_> {
     /// Sends what comes next, as far as the socket takes it; answers how many bytes that were.
     fn send(&mut self) -> io::Result<u64> {
         let (stream, out) = (&self.connection.stream, &mut self.session.out);
-        let Some(frames) = self.frames.as_mut() else {
+        let Some(Sending { head_bytes, frames }) = &mut self.sending else {
             let sent = stream.try_write(out)?;
             out.advance(sent);
             return Ok(sent as u64);
         };
-        if self.before_frames > 0 {
-            let sent = try_write_more(stream, out.get(..self.before_frames).unwrap_or(out))?;
+        if *head_bytes > 0 {
+            let sent = try_write_more(stream, out.get(..*head_bytes).unwrap_or(out))?;
             out.advance(sent);
-            self.before_frames = self.before_frames.saturating_sub(sent);
+            *head_bytes = head_bytes.saturating_sub(sent);
             return Ok(sent as u64);
         }
         let sent = frames.try_send(stream)?;
         if frames.is_done() {
-            self.frames = None;
+            self.sending = None;
         }
         Ok(sent)
     }

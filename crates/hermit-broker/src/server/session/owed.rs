@@ -25,7 +25,7 @@ pub(super) enum Answer {
 }
 
 #[derive(Debug)]
-struct Owed {
+struct OwedAnswer {
     correlation: CorrelationId,
     until: Offset,
     answer: Answer,
@@ -35,7 +35,7 @@ struct Owed {
 struct Queue {
     partition: Arc<Partition>,
     token: u64,
-    owed: VecDeque<Owed>,
+    owed: VecDeque<OwedAnswer>,
 }
 
 /// Answers for which a queue keeps room while others wait.
@@ -50,7 +50,7 @@ pub(super) struct OwedAnswers {
     by_token: HashMap<u64, (TopicId, PartitionId)>,
     count: usize,
     /// Room for the next queue: most are soon empty.
-    spare: VecDeque<Owed>,
+    spare: VecDeque<OwedAnswer>,
 }
 
 impl OwedAnswers {
@@ -78,7 +78,7 @@ impl OwedAnswers {
             token,
             owed: std::mem::take(spare),
         });
-        queue.owed.push_back(Owed { correlation, until, answer });
+        queue.owed.push_back(OwedAnswer { correlation, until, answer });
         self.by_token.insert(queue.token, key);
         self.count += 1;
         queue.token
@@ -93,7 +93,7 @@ impl OwedAnswers {
         error: WireError,
     ) -> Result<(), WireError> {
         let Some(queue) = self.queues.get_mut(&(topic, partition)) else { return Err(error) };
-        queue.owed.push_back(Owed { correlation, until: Offset::ZERO, answer: Answer::Refused(error) });
+        queue.owed.push_back(OwedAnswer { correlation, until: Offset::ZERO, answer: Answer::Refused(error) });
         self.count += 1;
         Ok(())
     }
@@ -134,7 +134,7 @@ impl OwedAnswers {
     }
 }
 
-fn answer(owed: Owed, reached: Result<(), BrokerError>, out: &mut BytesMut) {
+fn answer(owed: OwedAnswer, reached: Result<(), BrokerError>, out: &mut BytesMut) {
     let correlation = owed.correlation;
     let encoded = match (owed.answer, reached) {
         (Answer::Refused(error), _) => {

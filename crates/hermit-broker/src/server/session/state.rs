@@ -109,12 +109,10 @@ impl Session {
             _ if correlation == CorrelationId(0) => self.refuse_session(Status::Malformed, "correlation id 0 is the session's own"),
             (Stage::New, Some(Operation::Hello)) => self.hello(&unit),
             (Stage::New, _) => {
-                WireError::new(Status::BadSessionState, "the first request must be Hello").encode(correlation, &mut self.out);
-                self.stage = Stage::Closing;
+                self.close(correlation, &WireError::new(Status::BadSessionState, "the first request must be Hello"));
             }
             (_, Some(Operation::Hello)) => {
-                WireError::new(Status::BadSessionState, "the session is open already").encode(correlation, &mut self.out);
-                self.stage = Stage::Closing;
+                self.close(correlation, &WireError::new(Status::BadSessionState, "the session is open already"));
             }
             (_, Some(Operation::Heartbeat)) => self.respond(correlation, &hermit_proto::session::HeartbeatResponse),
             (_, Some(Operation::Goodbye)) => self.goodbye(correlation),
@@ -205,6 +203,9 @@ impl Session {
     pub(super) fn wake(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         self.signal.take_into(&mut woken);
+        if self.stage == Stage::Closing {
+            woken.clear();
+        }
         for token in woken.drain(..) {
             if token == BACKGROUND_TOKEN {
                 self.background.collect(&mut self.out);
@@ -273,7 +274,13 @@ impl Session {
 
     /// Refuses the session as a whole; it ends behind this.
     pub(super) fn refuse_session(&mut self, status: Status, message: &str) {
-        WireError::new(status, message).encode(CorrelationId(0), &mut self.out);
+        self.close(CorrelationId(0), &WireError::new(status, message));
+    }
+
+    /// Says the last word: neither deliveries nor answers come behind it.
+    pub(super) fn close(&mut self, correlation: CorrelationId, error: &WireError) {
+        self.end_subscriptions();
+        error.encode(correlation, &mut self.out);
         self.stage = Stage::Closing;
     }
 

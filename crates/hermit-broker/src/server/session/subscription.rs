@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::error::{BrokerError, to_wire};
 use crate::limits::{SHORT_DELIVERY_BYTES, TURN_BYTES};
 use crate::partition::Partition;
-use crate::server::reader::{Cold, Reader, Step, Warmed};
+use crate::server::reader::{Cold, Reader, Step, StepInto, Warmed};
 use crate::server::warmer::{Awaits, Warmer};
 use crate::signal::Signal;
 
@@ -80,22 +80,22 @@ impl Subscription {
             }
             let found = match self.take_warmed() {
                 Poll::Pending => return Turn::Waits,
-                Poll::Ready(Some(Ok(Some(range)))) => Ok(Step::Found(range)),
+                Poll::Ready(Some(Ok(Some(range)))) => Ok(StepInto::Other(Step::Found(range))),
                 Poll::Ready(Some(Ok(None))) => continue,
                 Poll::Ready(Some(Err(error))) => Err(error),
                 Poll::Ready(None) => self.step(id, out),
             };
             match found {
-                Ok(Step::Found(range)) => {
+                Ok(StepInto::Other(Step::Found(range))) => {
                     let head = self.delivered(id, &range);
                     out.extend_from_slice(&head);
                     return Turn::Delivers(range);
                 }
-                Ok(Step::Read(_)) => return Turn::Wrote,
-                Ok(Step::Cold(cold)) => self.warm(cold, warmer, signal),
+                Ok(StepInto::Read(_)) => return Turn::Wrote,
+                Ok(StepInto::Other(Step::Cold(cold))) => self.warm(cold, warmer, signal),
                 // Whoever reads up to there has to know that nothing is left.
-                Ok(Step::AtEnd) if self.told < self.reader.next() => return self.tell(id, out),
-                Ok(Step::AtEnd) => {
+                Ok(StepInto::Other(Step::AtEnd)) if self.told < self.reader.next() => return self.tell(id, out),
+                Ok(StepInto::Other(Step::AtEnd)) => {
                     let until = Offset(self.reader.next().0.saturating_add(1));
                     match self.reader.partition().progress().wait(until, signal, self.token) {
                         // The high watermark moved between the look and the wait.
@@ -115,12 +115,12 @@ impl Subscription {
     }
 
     /// The next range; where it is short, the whole delivery is written.
-    fn step(&mut self, id: CorrelationId, out: &mut BytesMut) -> Result<Step, BrokerError> {
+    fn step(&mut self, id: CorrelationId, out: &mut BytesMut) -> Result<StepInto, BrokerError> {
         let start = out.len();
         let frames_at = start.saturating_add(DeliveryHead::HEAD_SIZE);
         out.resize(frames_at, 0);
         let step = self.reader.step_into(self.credit_bytes.min(TURN_BYTES), SHORT_DELIVERY_BYTES, out);
-        if let Ok(Step::Read(range)) = &step {
+        if let Ok(StepInto::Read(range)) = &step {
             let head = self.delivered(id, range);
             if let Some(space) = out.get_mut(start..frames_at) {
                 space.copy_from_slice(&head);

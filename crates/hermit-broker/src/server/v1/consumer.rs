@@ -154,7 +154,7 @@ impl Consumer<'_> {
         loop {
             let found = match self.reader.step(TURN_BYTES) {
                 Ok(Step::AtEnd) => return Ok(None),
-                Ok(Step::Found(range) | Step::Read(range)) => Ok(Some(range)),
+                Ok(Step::Found(range)) => Ok(Some(range)),
                 Ok(Step::Cold(cold)) => {
                     let (done, warmed) = oneshot::channel();
                     self.connection.broker.warmer().warm(cold, done);

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
 
 /// What a read brought, besides the frames.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct Brought {
     /// Why nothing can follow them, if so.
     pub(super) refused: Option<String>,
     /// Whether whole frames may be left in the buffer.
@@ -42,23 +42,23 @@ impl Incoming {
 
     /// Takes whole frames out of the buffer, `most` at most (at least 1), for a topic that is compacted or is not, and adds them to `batch`,
     /// as version-2 frames. Those before a bad one are good.
-    pub(super) fn gather(&mut self, most: usize, compacted: bool, batch: &mut Batch) -> Gathered {
+    pub(super) fn gather(&mut self, most: usize, compacted: bool, batch: &mut Batch) -> Brought {
         let limits = self.limits;
-        let stopped = self.deframer.each_unit(|unit| match take(&unit, &limits, compacted, batch) {
+        let stopped = self.deframer.each_unit(|unit| match push(&unit, &limits, compacted, batch) {
             Ok(()) if batch.frames().len() >= most || batch.as_bytes().len() >= MAX_BATCH_BYTES => ControlFlow::Break(Stop::Full),
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => ControlFlow::Break(Stop::Refused(reason)),
         });
         match stopped {
-            Ok(ControlFlow::Continue(())) => Gathered::default(),
-            Ok(ControlFlow::Break(Stop::Full)) => Gathered { more: true, refused: None },
-            Ok(ControlFlow::Break(Stop::Refused(reason))) => Gathered { more: false, refused: Some(reason) },
-            Err(error) => Gathered { more: false, refused: Some(error.to_string()) },
+            Ok(ControlFlow::Continue(())) => Brought::default(),
+            Ok(ControlFlow::Break(Stop::Full)) => Brought { more: true, refused: None },
+            Ok(ControlFlow::Break(Stop::Refused(reason))) => Brought { more: false, refused: Some(reason) },
+            Err(error) => Brought { more: false, refused: Some(error.to_string()) },
         }
     }
 }
 
-fn take(unit: &UnitView<'_>, limits: &FrameLimits, compacted: bool, batch: &mut Batch) -> Result<(), String> {
+fn push(unit: &UnitView<'_>, limits: &FrameLimits, compacted: bool, batch: &mut Batch) -> Result<(), String> {
     let accepted = accept_header(unit.header(), limits).map_err(|error| error.to_string())?;
     if compacted && (unit.key().is_empty() || accepted.record_count != 1) {
         return Err("a compacted topic takes single records with a key".into());

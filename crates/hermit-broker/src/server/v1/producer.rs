@@ -163,8 +163,8 @@ impl Producer<'_> {
     fn append_with(&mut self, batch: &mut Batch) {
         let most = self.connection.broker.limits().max_pending_answers.saturating_sub(self.owed.len());
         // As it is now: the topic may have been altered since the last frames.
-        let gathered = self.incoming.gather(most, self.partition.is_compacted(), batch);
-        self.more = gathered.more;
+        let brought = self.incoming.gather(most, self.partition.is_compacted(), batch);
+        self.more = brought.more;
         self.share.set(self.incoming.deframer.buffered_bytes() as u64);
         if !batch.is_empty() {
             let client = Client { name: "", address: &self.address };
@@ -183,7 +183,7 @@ impl Producer<'_> {
                 }
             }
         }
-        if let Some(reason) = gathered.refused {
+        if let Some(reason) = brought.refused {
             self.more = false;
             self.ending = Some(End::Refused(reason));
         }

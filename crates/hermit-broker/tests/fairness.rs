@@ -1,0 +1,106 @@
+//! Nobody keeps others waiting, however fast it reads.
+#![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hermit_broker::{Broker, BrokerConfig, Durability, TopicConfig};
+use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, ProduceTarget, Request};
+use hermit_proto::v1::Handshake;
+use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame};
+
+const CONSUMERS: usize = 2;
+const FRAMES: usize = 24_000;
+const PAYLOAD: [u8; 1000] = [7; 1000];
+/// A consumer gives others their turn each MiB, of 24: a third of these turns is enough.
+const FEWEST_ANSWERS: usize = 8;
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+fn answer(stream: &mut TcpStream) {
+    let mut header = [0; 29];
+    stream.read_exact(&mut header).unwrap();
+    let mut body = vec![0; usize::try_from(Header::decode(&header).body_bytes()).unwrap()];
+    stream.read_exact(&mut body).unwrap();
+}
+
+fn call(stream: &mut TcpStream, request: &impl Request) {
+    let mut bytes = BytesMut::new();
+    request.encode(CorrelationId(1), &mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+    answer(stream);
+}
+
+/// Reads everything, as fast as it comes: faster than the broker can make it, so that the socket never keeps the broker waiting.
+fn consume(address: SocketAddr, start: &Barrier) {
+    let mut stream = connect(address);
+    let mut handshake = Vec::new();
+    let (group, topic) = ("g".parse().unwrap(), "t".parse().unwrap());
+    Handshake::Consumer { group, topic, partition: PartitionId(0) }.encode(&mut handshake);
+    start.wait();
+    stream.write_all(&handshake).unwrap();
+    let (mut left, mut room) = (FRAMES * (29 + PAYLOAD.len()), vec![0; 1 << 20]);
+    while left > 0 {
+        let read = stream.read(&mut room).unwrap();
+        assert!(read > 0, "the broker has closed");
+        left -= read;
+    }
+}
+
+#[test]
+fn fast_version_1_consumers_keep_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = BrokerConfig::new(dir.path());
+    config.reserve_bytes = 0;
+    let broker = Broker::open(config).unwrap();
+    let topic = TopicConfig { durability: Some(Durability::Os), ..TopicConfig::default() };
+    let topic = broker.create_topic("t", 1, &topic).unwrap().partitions()[0].topic();
+    // Fewer threads than consumers.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = broker.clone();
+    let serving = runtime.spawn(async move { served.serve(listener).await });
+
+    let mut client = connect(address);
+    call(&mut client, &HelloRequest::new("test"));
+    let frames = ProducedFrame::message(5, None, &PAYLOAD).to_vec().unwrap().repeat(1000);
+    let mut request = BytesMut::new();
+    ProduceTarget { topic, partition: PartitionId(0), acks: Acks::Committed }
+        .encode(CorrelationId(1), &frames, &mut request)
+        .unwrap();
+    for _ in 0..FRAMES / 1000 {
+        client.write_all(&request).unwrap();
+        answer(&mut client);
+    }
+
+    let (start, done) = (Barrier::new(CONSUMERS + 1), AtomicUsize::new(0));
+    let answers = thread::scope(|scope| {
+        for _ in 0..CONSUMERS {
+            scope.spawn(|| {
+                consume(address, &start);
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        start.wait();
+        let mut answers = 0;
+        while done.load(Ordering::Relaxed) < CONSUMERS {
+            call(&mut client, &HeartbeatRequest);
+            answers += 1;
+        }
+        answers
+    });
+    assert!(answers >= FEWEST_ANSWERS, "{answers} heartbeats were answered while {CONSUMERS} consumers read");
+    runtime.block_on(broker.shutdown()).unwrap();
+    runtime.block_on(serving).unwrap();
+}
