@@ -107,6 +107,8 @@ pub struct Deframer {
     /// Bytes of a refused unit that are still to be thrown away.
     skip_bytes: u64,
     read_bytes: usize,
+    /// Whether the last read left most of its room empty.
+    was_small: bool,
     offer: Option<Offer>,
     /// The size that the buffer's allocation has grown to. The buffer itself does not tell once something was taken out.
     held_bytes: usize,
@@ -124,7 +126,16 @@ impl Deframer {
     /// Accepts units with these magics, within these limits.
     #[must_use]
     pub fn new(accepted: &'static [u8], limits: UnitLimits) -> Self {
-        Self { buffer: BytesMut::new(), accepted, limits, skip_bytes: 0, read_bytes: MIN_READ_BYTES, offer: None, held_bytes: 0 }
+        Self {
+            buffer: BytesMut::new(),
+            accepted,
+            limits,
+            skip_bytes: 0,
+            read_bytes: MIN_READ_BYTES,
+            was_small: false,
+            offer: None,
+            held_bytes: 0,
+        }
     }
 
     /// Other limits for the units to come, for example after a login.
@@ -161,13 +172,17 @@ impl Deframer {
         self.buffer.capacity().saturating_sub(self.buffer.len())
     }
 
-    /// Follows the reads: twice the room when the last one filled it, half when it left three quarters empty.
+    /// Follows the reads: twice the room when the last one filled it, half when two in a row left three quarters empty. One may be the end of
+    /// what came together.
     fn adapt(&mut self) {
         let Some(Offer { received, room, taken }) = self.offer.take() else { return };
         let got = self.buffer.len().saturating_add(taken).saturating_sub(received);
         if got >= room {
             self.read_bytes = self.read_bytes.saturating_mul(2).min(MAX_READ_BYTES);
-        } else if got < room / 4 {
+            self.was_small = false;
+        } else if got >= room / 4 {
+            self.was_small = false;
+        } else if std::mem::replace(&mut self.was_small, true) {
             self.read_bytes = (self.read_bytes / 2).max(MIN_READ_BYTES);
         }
     }
@@ -308,13 +323,13 @@ impl Deframer {
         self.skip_bytes == 0 && self.buffer.is_empty()
     }
 
-    /// Gives back the buffer's memory, if it holds nothing.
+    /// Gives back the buffer's memory, if it holds nothing. The next read gets room as the last ones needed it: a peer that sends in bursts, and
+    /// rests between them until it is answered, is read in one piece each time.
     pub fn release(&mut self) {
         if self.buffer.is_empty() {
+            self.adapt();
             self.buffer = BytesMut::new();
-            self.offer = None;
             self.held_bytes = 0;
-            self.read_bytes = MIN_READ_BYTES;
         }
     }
 

@@ -95,6 +95,35 @@ fn an_idle_stream_costs_a_page() {
 }
 
 #[test]
+fn a_burst_after_a_rest_is_read_in_one_piece() {
+    let mut deframer = deframer();
+    let burst = unit(magic::REQUEST, 1, b"", &[0; 71]).repeat(400);
+    let mut reads = 0;
+    for _ in 0..20 {
+        reads = 0;
+        deframer.release();
+        let mut rest = &burst[..];
+        while !rest.is_empty() {
+            let buffer = deframer.buffer();
+            let room = (buffer.capacity() - buffer.len()).min(rest.len());
+            buffer.extend_from_slice(&rest[..room]);
+            rest = &rest[room..];
+            reads += 1;
+            while deframer.next_unit().unwrap().is_some() {}
+        }
+    }
+    assert_eq!(reads, 1);
+    // Single units afterwards: the room follows them down.
+    for _ in 0..20 {
+        deframer.release();
+        deframer.buffer().extend_from_slice(&unit(magic::REQUEST, 1, b"", b"x"));
+        assert!(deframer.next_unit().unwrap().is_some());
+    }
+    deframer.release();
+    assert!(deframer.buffer().capacity() <= 8 << 10);
+}
+
+#[test]
 fn what_comes_behind_a_large_unit_does_not_keep_its_memory() {
     let mut stream = unit(magic::REQUEST, 1, b"", &vec![1; 20 << 20]);
     // A small unit behind it, and the first byte of another.
