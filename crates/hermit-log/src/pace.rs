@@ -10,10 +10,20 @@ use std::time::Duration;
 /// Groups that are not waited for, at most, before it is tried again.
 const MAX_PAUSE: u32 = 63;
 
+/// No wait is longer, however long syncs take: by then most have come back.
+const MAX_WAIT: Duration = Duration::from_millis(40);
+
+/// The latest of many measurements counts for an eighth.
+pub(crate) fn blend(before: Duration, latest: Duration) -> Duration {
+    if before.is_zero() { latest } else { before - before / 8 + latest / 8 }
+}
+
 /// The pace of one stream of syncs.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     gathering: Option<Gathering>,
+    /// What a sync takes lately.
+    usual: Duration,
     /// Groups still to come that are not waited for, as waiting did not pay.
     skip: u32,
     /// The last value that `skip` began from.
@@ -40,11 +50,14 @@ impl Gathering {
 impl Pace {
     /// A sync that took `took` has ended: `answered` are answered now, and `waiting` have come meanwhile.
     pub(crate) fn synced(&mut self, now: Duration, took: Duration, answered: u64, waiting: u64) {
+        // One that takes long for once tells nothing of how long the answered take to return.
+        let took = if self.usual.is_zero() { took } else { took.min(self.usual * 2) };
+        self.usual = blend(self.usual, took);
         if self.skip > 0 {
             self.skip -= 1;
             self.gathering = None;
         } else {
-            self.gathering = Some(Gathering { from: waiting, answered, until: now + took * 5 / 8, waited: false });
+            self.gathering = Some(Gathering { from: waiting, answered, until: now + (took * 5 / 8).min(MAX_WAIT), waited: false });
         }
     }
 
@@ -125,6 +138,25 @@ mod tests {
             pace.begun(1);
             pace.synced(now + SYNC, SYNC, 1, 0);
         }
+    }
+
+    #[test]
+    fn nobody_waits_long_because_one_sync_did() {
+        let stall = Duration::from_secs(8);
+        let mut pace = Pace::default();
+        pace.begun(10);
+        pace.synced(stall, stall, 10, 0);
+        assert_eq!(pace.due(stall, 1), Some(stall + MAX_WAIT), "nothing is known yet");
+        let mut pace = Pace::default();
+        for _ in 0..3 {
+            pace.synced(SYNC, SYNC, 10, 0);
+            pace.begun(10);
+        }
+        pace.synced(stall, stall, 10, 0);
+        assert!(pace.due(stall, 1).is_some_and(|until| until <= stall + SYNC * 2));
+        pace.begun(10);
+        pace.synced(stall, SYNC, 10, 0);
+        assert!(pace.due(stall, 1).is_some_and(|until| until <= stall + SYNC * 5 / 8));
     }
 
     #[test]

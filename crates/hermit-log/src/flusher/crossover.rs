@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use crate::pace::blend;
+
 /// Fewer are not tried: their own syncs run at the same time, and wait for nobody else's data.
 const FEWEST: usize = 4;
-/// Where one sync of the file system was no gain, it is tried again after so many times the time it took.
+/// Where one sync of the file system was no gain, it is tried again after so many times the time it took, and each time that it is none again after twice
+/// as many: while somebody writes a lot, each of them keeps everybody waiting.
 const PAUSE: u32 = 16;
+const MAX_PAUSE: u32 = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Crossover {
@@ -15,11 +19,8 @@ pub(crate) struct Crossover {
     /// What a sync of the file system takes lately; `None` where it is to be tried.
     whole: Option<Duration>,
     not_before: Duration,
-}
-
-/// The latest of many measurements counts for an eighth.
-fn blend(before: Duration, latest: Duration) -> Duration {
-    if before.is_zero() { latest } else { before - before / 8 + latest / 8 }
+    /// The pause after the last that was no gain, 0 after one that was.
+    pause: u32,
 }
 
 impl Crossover {
@@ -40,8 +41,10 @@ impl Crossover {
     pub(crate) fn took_whole(&mut self, now: Duration, took: Duration, logs: usize, threads: usize) {
         if took > self.own_syncs(logs, threads) && !self.own.is_zero() {
             self.whole = None;
-            self.not_before = now + took * PAUSE;
+            self.pause = (self.pause * 2).clamp(PAUSE, MAX_PAUSE);
+            self.not_before = now + took.saturating_mul(self.pause);
         } else {
+            self.pause = 0;
             self.whole = Some(blend(self.whole.unwrap_or_default(), took));
         }
     }
@@ -73,6 +76,29 @@ mod tests {
         assert!(crossover.joins(MS * 1601, 4, 4), "and tried again");
         crossover.took_whole(MS * 1700, MS, 100, 4);
         assert!(crossover.joins(MS * 1701, 8, 4));
+    }
+
+    #[test]
+    fn what_is_no_gain_again_and_again_is_tried_ever_less() {
+        let (mut crossover, mut now, mut spent) = (Crossover::default(), MS, Duration::ZERO);
+        crossover.took_own(MS);
+        let hour = Duration::from_secs(3600);
+        while now < hour {
+            // Beside a bulk writer.
+            if crossover.joins(now, 8, 4) {
+                now += MS * 500;
+                spent += MS * 500;
+                crossover.took_whole(now, MS * 500, 8, 4);
+            }
+            now += MS * 100;
+        }
+        assert!(spent < hour / 200, "{spent:?} of an hour");
+        // It is found when that ends, and the next pause is a short one again.
+        now += MS * 500 * MAX_PAUSE;
+        assert!(crossover.joins(now, 8, 4));
+        crossover.took_whole(now, MS, 8, 4);
+        crossover.took_whole(now, MS * 500, 8, 4);
+        assert!(crossover.joins(now + MS * 500 * PAUSE, 8, 4));
     }
 
     #[test]
