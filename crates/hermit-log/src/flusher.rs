@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Clock;
-use crate::disk::FileSystem;
+use crate::disk::SharedFileSystem;
 use crate::error::LogError;
 pub(crate) use crate::log::Next;
 pub(crate) use crossover::Crossover;
@@ -17,12 +17,20 @@ use queue::{Queue, Work};
 
 /// Something that can be flushed.
 pub(crate) trait Flush: std::fmt::Debug + Send + Sync {
-    /// Where it can be flushed together with others.
-    fn file_system(&self) -> Option<&Arc<dyn FileSystem>>;
-    /// Begins a flush of what was appended before the call; `None` where it is not time for one.
-    fn begin(&self) -> Option<Box<dyn Begun + '_>>;
+    /// Where it can be flushed together with others: a file system of which no sync has failed.
+    fn file_system(&self) -> Option<&Arc<SharedFileSystem>>;
+    /// Begins a flush of what was appended before the call. Unless it `waits`, not where another would have to end first what this one needs.
+    fn begin(&self, waits: bool) -> Start<'_>;
     /// When it wants the next flush. Whoever asks sees to it.
     fn next(&self) -> Next;
+}
+
+/// What came of beginning a flush.
+pub(crate) enum Start<'a> {
+    Begun(Box<dyn Begun + 'a>),
+    /// It is not time for one, or there is nothing to flush.
+    Nothing,
+    Busy,
 }
 
 /// A flush that has begun. Failures are the log's to remember.
@@ -176,9 +184,9 @@ impl Shared {
 
     /// Answers whether there was anything to flush.
     fn flush_one(&self, log: &Arc<dyn Flush>) -> bool {
-        let begun = log.begin();
-        let flushed = begun.is_some();
-        if let Some(mut begun) = begun {
+        let begun = log.begin(true);
+        let flushed = matches!(begun, Start::Begun(_));
+        if let Start::Begun(mut begun) = begun {
             let synced = begun.sync();
             begun.finish(synced);
             begun.tidy();
@@ -187,26 +195,41 @@ impl Shared {
         flushed
     }
 
-    /// Flushes logs of one file system with one sync. Answers how long that took.
-    fn flush_group(&self, logs: &[Arc<dyn Flush>]) -> Duration {
+    /// Flushes logs of one file system with one sync. Answers how long that took, where there was anything to flush.
+    fn flush_group(&self, logs: &[Arc<dyn Flush>]) -> Option<Duration> {
         let Some(file_system) = logs.first().and_then(|log| log.file_system()) else {
             logs.iter().for_each(|log| {
                 self.flush_one(log);
             });
-            return Duration::ZERO;
+            return None;
         };
-        let _one_group_at_a_time = self.grouping.lock();
-        let mut begun: Vec<Box<dyn Begun + '_>> = logs.iter().filter_map(|log| log.begin()).collect();
+        let one_group_at_a_time = self.grouping.lock();
+        let (mut begun, mut busy, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for log in logs {
+            match log.begin(false) {
+                Start::Begun(one) => {
+                    begun.push(one);
+                    rest.push(log);
+                }
+                Start::Nothing => rest.push(log),
+                // Those that have begun wait for nobody.
+                Start::Busy => busy.push(log),
+            }
+        }
+        let is_any = !begun.is_empty();
         let began = self.clock.monotonic();
-        let synced = if begun.is_empty() { Ok(()) } else { file_system.sync() };
-        let synced = synced.map_err(|source| LogError::io("sync the file system of", file_system.dir(), source));
+        let synced = if is_any { file_system.sync() } else { Ok(()) };
         let took = self.clock.monotonic().saturating_sub(began);
         for log in &mut begun {
             log.finish(synced.clone());
         }
         begun.into_iter().for_each(Begun::tidy);
-        logs.iter().for_each(|log| self.see_to(log));
-        took
+        drop(one_group_at_a_time);
+        rest.into_iter().for_each(|log| self.see_to(log));
+        busy.into_iter().for_each(|log| {
+            self.flush_one(log);
+        });
+        is_any.then_some(took)
     }
 
     /// Takes note of when the log wants its next flush. Whoever calls this looks into the queue next, or has somebody look.
@@ -220,5 +243,62 @@ impl Shared {
                 self.queue.lock().push_later(Arc::downgrade(log), due);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::disk::Disk;
+    use crate::disk::sim::SimDisk;
+
+    type Said = Arc<Mutex<Vec<String>>>;
+
+    /// A log that says what is done with it. One that is busy is so until somebody waits for it.
+    #[derive(Debug)]
+    struct Talker {
+        name: &'static str,
+        is_busy: bool,
+        file_system: Arc<SharedFileSystem>,
+        said: Said,
+    }
+
+    impl Flush for Talker {
+        fn file_system(&self) -> Option<&Arc<SharedFileSystem>> {
+            Some(&self.file_system)
+        }
+        fn begin(&self, waits: bool) -> Start<'_> {
+            if self.is_busy && !waits { Start::Busy } else { Start::Begun(Box::new(self)) }
+        }
+        fn next(&self) -> Next {
+            Next::Nothing
+        }
+    }
+
+    impl Begun for &Talker {
+        fn sync(&self) -> Result<(), LogError> {
+            self.said.lock().push(format!("{} syncs", self.name));
+            Ok(())
+        }
+        fn finish(&mut self, synced: Result<(), LogError>) {
+            synced.unwrap();
+            self.said.lock().push(format!("{} is done", self.name));
+        }
+        fn tidy(self: Box<Self>) {}
+    }
+
+    #[test]
+    fn a_group_waits_for_none_of_its_logs() {
+        let file_system = SimDisk::new(1).open_file_system(Path::new("/")).unwrap();
+        let (file_system, said) = (Arc::new(SharedFileSystem::new(file_system)), Said::default());
+        let logs = [("one", false), ("two", true), ("three", false)].map(|(name, is_busy)| {
+            let talker = Talker { name, is_busy, file_system: Arc::clone(&file_system), said: Arc::clone(&said) };
+            Arc::new(talker) as Arc<dyn Flush>
+        });
+        Flusher::manual(Arc::new(ManualClock::new(1))).flush_together(logs.to_vec());
+        assert_eq!(*said.lock(), ["one is done", "three is done", "two syncs", "two is done"]);
     }
 }

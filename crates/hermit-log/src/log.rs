@@ -13,6 +13,7 @@ mod open;
 mod producers;
 mod range;
 mod retain;
+mod sound;
 mod turn;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use crate::checkpoint::CheckpointWriter;
 use crate::clock::{Clock, SteadyTime, SystemClock};
 use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
-use crate::disk::{DirLock, Disk, FileSystem, FileSystems, RealDisk};
+use crate::disk::{DirLock, Disk, FileSystems, RealDisk, SharedFileSystem};
 use crate::error::LogError;
 use crate::fenced::FencedRange;
 use crate::files::{FileCache, PinnedFile};
@@ -133,7 +134,7 @@ struct Inner {
     env: LogEnv,
     watch: Arc<DirWatch>,
     /// Where it can be synced as a whole.
-    file_system: Option<Arc<dyn FileSystem>>,
+    file_system: Option<Arc<SharedFileSystem>>,
     dir: PathBuf,
     identity: LogIdentity,
     segment_env: SegmentEnv,
@@ -168,6 +169,8 @@ struct State {
     unsynced: Vec<(Arc<Segment>, PinnedFile)>,
     /// A segment was created whose directory entry is not yet synced.
     unsynced_dir: bool,
+    /// All that is not flushed was written after a sync of the whole file system had failed: that cannot have taken it.
+    is_past_failure: bool,
     /// Loaded by the first idempotent append.
     producers: Option<ProducerTable>,
     /// Producer state at a roll, to be stored once that is flushed.
@@ -274,6 +277,11 @@ impl State {
             return Err(LogError::ReadOnly { source: Arc::new(failure.clone()) });
         }
         if self.closed { Err(LogError::Closed) } else { Ok(()) }
+    }
+
+    /// Whether a flush would find nothing to do.
+    const fn is_flushed(&self) -> bool {
+        self.appended_bytes == self.flushed_bytes && self.unsynced.is_empty() && !self.unsynced_dir
     }
 }
 

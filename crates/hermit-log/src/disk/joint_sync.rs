@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::FileSystem;
+use super::SharedFileSystem;
 use crate::clock::Clock;
+use crate::error::LogError;
 use crate::flusher::Crossover;
 
 /// As many syncs at the same time take hardly longer than one.
@@ -14,7 +15,7 @@ const AT_A_TIME: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct JointSync {
-    file_system: Arc<dyn FileSystem>,
+    file_system: Arc<SharedFileSystem>,
     clock: Arc<dyn Clock>,
     rounds: Mutex<Rounds>,
     ended: Condvar,
@@ -30,22 +31,45 @@ struct Rounds {
     running: bool,
     /// All rounds before this have ended.
     ended: u64,
-    /// A sync of the file system has failed: none says anything any more.
-    failed: Option<(io::ErrorKind, String)>,
 }
 
-impl Rounds {
-    fn outcome(&self) -> io::Result<()> {
-        self.failed.as_ref().map_or(Ok(()), |(kind, why)| Err(io::Error::new(*kind, why.clone())))
+/// One log's way to syncs that it shares with others, from before it writes anything.
+#[derive(Debug)]
+pub(crate) struct Joining<'a> {
+    joint: Option<&'a JointSync>,
+}
+
+impl Joining<'_> {
+    /// Makes durable what the caller has done: by `own`, or by a sync that others want too.
+    ///
+    /// # Errors
+    /// Those of `own`, or of a sync of the file system, by whomever, while this log had something to lose.
+    pub(crate) fn sync(&self, own: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let Some(joint) = self.joint else { return own() };
+        joint.sync(own)?;
+        self.is_sound().map_err(io::Error::other)
+    }
+
+    /// Whether no sync that failed may have taken something with it that was written since this began.
+    ///
+    /// # Errors
+    /// That of the sync.
+    pub(crate) fn is_sound(&self) -> Result<(), LogError> {
+        self.joint.map_or(Ok(()), |joint| joint.file_system.is_sound())
     }
 }
 
 impl JointSync {
-    pub(super) fn new(file_system: Arc<dyn FileSystem>, clock: Arc<dyn Clock>) -> Self {
-        Self { file_system, clock, rounds: Mutex::default(), ended: Condvar::new() }
+    pub(super) fn new(file_system: SharedFileSystem, clock: Arc<dyn Clock>) -> Self {
+        Self { file_system: Arc::new(file_system), clock, rounds: Mutex::default(), ended: Condvar::new() }
     }
 
-    pub(crate) const fn file_system(&self) -> &Arc<dyn FileSystem> {
+    /// For a log that is opened. Where a sync of the whole has failed before, it has nothing to lose by that, and syncs by itself.
+    pub(crate) fn begin(joint: Option<&Self>) -> Joining<'_> {
+        Joining { joint: joint.filter(|joint| joint.file_system.is_sound().is_ok()) }
+    }
+
+    pub(crate) const fn file_system(&self) -> &Arc<SharedFileSystem> {
         &self.file_system
     }
 
@@ -53,11 +77,11 @@ impl JointSync {
     ///
     /// # Errors
     /// Those of `own`, or of the sync of the file system.
-    pub(crate) fn sync(&self, own: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn sync(&self, own: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut rounds = self.rounds.lock();
         rounds.wanting += 1;
         let wanting = rounds.wanting;
-        let joins = rounds.failed.is_none() && rounds.crossover.joins(self.clock.monotonic(), wanting, AT_A_TIME);
+        let joins = self.file_system.is_sound().is_ok() && rounds.crossover.joins(self.clock.monotonic(), wanting, AT_A_TIME);
         if joins || rounds.running {
             let outcome = self.join(&mut rounds);
             rounds.wanting -= 1;
@@ -89,12 +113,10 @@ impl JointSync {
             rounds.crossover.took_whole(self.clock.monotonic(), took, wanting, AT_A_TIME);
             rounds.running = false;
             rounds.ended = mine + 1;
-            if let Err(error) = outcome {
-                rounds.failed.get_or_insert_with(|| (error.kind(), error.to_string()));
-            }
             self.ended.notify_all();
+            return outcome.map_err(io::Error::other);
         }
-        rounds.outcome()
+        self.file_system.is_sound().map_err(io::Error::other)
     }
 }
 
@@ -110,7 +132,8 @@ mod tests {
     use crate::disk::{Disk, Open};
 
     fn joint(disk: &SimDisk) -> JointSync {
-        let joint = JointSync::new(disk.open_file_system(Path::new("/")).unwrap(), Arc::new(ManualClock::new(1)));
+        let joint =
+            JointSync::new(SharedFileSystem::new(disk.open_file_system(Path::new("/")).unwrap()), Arc::new(ManualClock::new(1)));
         // As if others were at it.
         joint.rounds.lock().wanting = 3;
         joint
@@ -148,7 +171,9 @@ mod tests {
         let disk = SimDisk::new(1);
         let joint = joint(&disk);
         disk.fail(Fault::error(Op::SyncAll, Errno::IO));
-        assert!(joint.sync(|| panic!("it joins")).is_err());
-        assert!(joint.sync(|| Ok(())).is_ok(), "each by itself from then on");
+        let before = JointSync::begin(Some(&joint));
+        assert!(before.sync(|| panic!("it joins")).is_err());
+        assert!(before.sync(|| Ok(())).is_err(), "what it had written may be lost");
+        assert!(JointSync::begin(Some(&joint)).sync(|| Ok(())).is_ok(), "each by itself from then on");
     }
 }

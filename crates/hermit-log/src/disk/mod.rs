@@ -25,9 +25,9 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use file_system::FileSystems;
 pub use file_system::{FileSystem, FileSystemId};
-pub(crate) use joint_sync::JointSync;
+pub(crate) use file_system::{FileSystems, SharedFileSystem};
+pub(crate) use joint_sync::{Joining, JointSync};
 pub use mapping::Mapping;
 pub use real::RealDisk;
 

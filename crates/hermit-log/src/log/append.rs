@@ -146,6 +146,7 @@ impl Inner {
         append_time: u64,
         next: Offset,
     ) -> Result<(), LogError> {
+        self.begin_writing(state);
         let State { leader_epoch, appended_bytes, flushed_bytes, .. } = *state;
         let Some(active) = &mut state.active else { return Err(LogError::Closed) };
         let position = active.position;
@@ -241,6 +242,7 @@ impl Inner {
 
     /// Seals the active segment and begins the next, at the log end. Nothing changes where that fails.
     pub(super) fn roll(&self, state: &mut State) -> Result<(), LogError> {
+        self.begin_writing(state);
         let base = state.log_end;
         let disk = &*self.env.disk;
         let wal = self.dir.join(FileName::Wal(base).build());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use super::{Flushing, Inner, Log, State};
-use crate::disk::write_atomically;
+use crate::disk::{SharedFileSystem, write_atomically};
 use crate::error::LogError;
 use crate::flusher::Flush;
 use crate::names;
@@ -43,14 +43,13 @@ impl Log {
     pub fn close_all(logs: &[Self]) -> Vec<Result<(), LogError>> {
         // Told again by those that have failed.
         drop(Self::flush_all(logs));
-        let mut closed: Vec<_> = logs.iter().map(|log| log.inner.close(log.inner.file_system.is_none())).collect();
-        let mut synced = Vec::new();
-        for (log, closed) in logs.iter().zip(&mut closed).filter(|(_, closed)| closed.is_ok()) {
-            let Some(file_system) = &log.inner.file_system else { continue };
+        let joint: Vec<_> = logs.iter().map(|log| log.inner.joint_file_system()).collect();
+        let mut closed: Vec<_> = logs.iter().zip(&joint).map(|(log, joint)| log.inner.close(joint.is_none())).collect();
+        let mut synced: Vec<(&Arc<SharedFileSystem>, Result<(), LogError>)> = Vec::new();
+        for (file_system, closed) in joint.iter().zip(&mut closed).filter(|(_, closed)| closed.is_ok()) {
+            let Some(file_system) = *file_system else { continue };
             let known = synced.iter().position(|(known, _)| Arc::ptr_eq(known, file_system)).unwrap_or_else(|| {
-                let outcome = file_system.sync();
-                let outcome = outcome.map_err(|source| LogError::io("sync the file system of", file_system.dir(), source));
-                synced.push((Arc::clone(file_system), outcome));
+                synced.push((file_system, file_system.sync()));
                 synced.len() - 1
             });
             *closed = synced.get(known).map_or(Ok(()), |(_, outcome)| outcome.clone());

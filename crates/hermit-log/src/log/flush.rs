@@ -9,10 +9,10 @@ use parking_lot::MutexGuard;
 use super::turn::Next;
 use super::{Flushing, Inner, Log, State};
 use crate::config::Durability;
-use crate::disk::{Disk, DiskFile, FileSystem};
+use crate::disk::{Disk, DiskFile, SharedFileSystem};
 use crate::error::LogError;
 use crate::files::PinnedFile;
-use crate::flusher::{Begun, Flush};
+use crate::flusher::{Begun, Flush, Start};
 use crate::segment::Segment;
 use crate::view::End;
 
@@ -81,17 +81,21 @@ impl Log {
 }
 
 impl Flush for Inner {
-    fn file_system(&self) -> Option<&Arc<dyn FileSystem>> {
-        self.file_system.as_ref()
+    fn file_system(&self) -> Option<&Arc<SharedFileSystem>> {
+        self.joint_file_system()
     }
 
-    fn begin(&self) -> Option<Box<dyn Begun + '_>> {
+    fn begin(&self, waits: bool) -> Start<'_> {
         if !self.state.lock().is_due(self.env.clock.monotonic()) {
-            return None;
+            return Start::Nothing;
         }
-        // The failure is kept in the log and told to the listener.
-        let running = self.begin_flush().ok()??;
-        Some(Box::new(running))
+        let flushing = if waits { Some(self.flushing.lock()) } else { self.flushing.try_lock() };
+        match flushing.map(|flushing| self.begin_flush(flushing)) {
+            Some(Ok(Some(running))) => Start::Begun(Box::new(running)),
+            // A failure is kept in the log and told to the listener.
+            Some(Ok(None) | Err(_)) => Start::Nothing,
+            None => Start::Busy,
+        }
     }
 
     fn next(&self) -> Next {
@@ -113,9 +117,9 @@ impl Begun for Running<'_> {
 
     fn finish(&mut self, synced: Result<(), LogError>) {
         let (inner, job) = (self.inner, &self.job);
-        // Another sync of the directory may have failed meanwhile, and left nothing for this one.
-        let synced = synced.and_then(|()| inner.watch.is_sound());
+        // Another sync, of the directory or of the whole file system, may have failed meanwhile or before, and left nothing for this one.
         let mut state = inner.state.lock();
+        let synced = synced.and_then(|()| inner.watch.is_sound()).and_then(|()| inner.is_sound(&state));
         state.turn.running = false;
         if let Err(error) = synced {
             inner.fail(&mut state, error);
@@ -164,7 +168,7 @@ impl Begun for Running<'_> {
 
 impl Inner {
     pub(super) fn flush(self: &Arc<Self>) -> Result<(), LogError> {
-        let Some(running) = self.begin_flush()? else { return Ok(()) };
+        let Some(running) = self.begin_flush(self.flushing.lock())? else { return Ok(()) };
         let mut running = Box::new(running);
         let synced = running.sync();
         running.finish(synced);
@@ -190,15 +194,14 @@ impl Inner {
     }
 
     /// Takes what there is to flush, or `None`.
-    fn begin_flush(&self) -> Result<Option<Running<'_>>, LogError> {
-        let flushing = self.flushing.lock();
+    fn begin_flush<'a>(&'a self, flushing: MutexGuard<'a, Flushing>) -> Result<Option<Running<'a>>, LogError> {
         let mut state = self.state.lock();
         state.turn.asked = false;
         state.turn.later = false;
         if state.failed.is_some() {
             state.writable()?;
         }
-        if state.appended_bytes == state.flushed_bytes && state.unsynced.is_empty() && !state.unsynced_dir {
+        if state.is_flushed() {
             return Ok(None);
         }
         let sealed = state.unsynced.len();

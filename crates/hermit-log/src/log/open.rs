@@ -11,7 +11,7 @@ use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::compacted;
 use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
-use crate::disk::{DirLock, Disk};
+use crate::disk::{DirLock, Disk, JointSync};
 use crate::error::LogError;
 use crate::names::{self, FileName};
 use crate::recovery::{Opening, RecoveryReport, recover};
@@ -93,7 +93,7 @@ impl Log {
             disk,
             dir,
             env: &segment_env,
-            joint: joint.as_deref(),
+            joining: JointSync::begin(joint.as_deref()),
             compacted_end,
             clean: start.clean,
             leader_epoch: start.leader_epoch,
@@ -125,6 +125,7 @@ impl Log {
             last_append_time: recovered.last_append_time,
             unsynced: Vec::new(),
             unsynced_dir: false,
+            is_past_failure: false,
             producers: None,
             snapshot: None,
             snapshot_at_bytes: 0,
@@ -141,6 +142,7 @@ impl Log {
             // Until there is one, a segment that a power cut takes passes for compacted away.
             tracing::warn!(dir = %dir.display(), %error, "cannot store the first checkpoint");
         }
+        opening.joining.is_sound()?;
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);
         let inner = Inner {
             env: env.clone(),

@@ -12,7 +12,7 @@ use super::part::{Part, scan_part, trust_part};
 use super::place::{Expected, compacted_end, is_missing_head, missing_head, place_damages};
 use super::{CutTail, Recovered, RecoveryReport, rewrite};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
-use crate::disk::{Disk, JointSync, Open};
+use crate::disk::{Disk, Joining, Open};
 use crate::error::LogError;
 use crate::fenced::{Fenced, FencedRange};
 use crate::names::{self, FileName};
@@ -21,13 +21,13 @@ use crate::segment::SegmentEnv;
 use crate::start;
 
 /// How the log is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) dir: &'a Path,
     pub(crate) env: &'a SegmentEnv,
     /// Where others are opened at the same time.
-    pub(crate) joint: Option<&'a JointSync>,
+    pub(crate) joining: Joining<'a>,
     /// Before this, offsets may have gaps that are no damage; `None` where the log was never compacted.
     pub(crate) compacted_end: Option<Offset>,
     /// The last stop was clean: everything is flushed.
@@ -38,10 +38,7 @@ pub(crate) struct Opening<'a> {
 impl Opening<'_> {
     /// Makes durable what `own` would, perhaps together with what others want to be.
     pub(super) fn sync(&self, own: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        match self.joint {
-            Some(joint) => joint.sync(own),
-            None => own(),
-        }
+        self.joining.sync(own)
     }
 }
 

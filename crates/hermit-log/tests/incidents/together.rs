@@ -88,3 +88,30 @@ fn a_failed_sync_at_the_end_is_no_clean_close() {
     disk.fail(Fault::error(Op::SyncAll, Errno::IO).after(1));
     assert!(Log::close_all(&logs).iter().all(Result::is_err));
 }
+
+#[test]
+fn what_a_failed_sync_of_others_took_is_never_answered() {
+    type Again = fn(&[Log]);
+    let again: [Again; 3] = [
+        |logs| drop(Log::flush_all(logs)),
+        |logs| logs.iter().for_each(|log| drop(log.flush())),
+        |logs| assert!(Log::close_all(logs)[0].is_err(), "that was no clean stop"),
+    ];
+    for (seed, again) in (0..10).flat_map(|seed| again.map(|again| (seed, again))) {
+        let disk = SimDisk::new(seed);
+        let logs = open(&disk, false, 0);
+        // The first is appended to while the flush of four others has begun, and comes behind it.
+        logs[..5].iter().for_each(|log| append_many(log, 1));
+        disk.fail(Fault::error(Op::SyncAll, Errno::IO));
+        assert!(Log::flush_all(&logs[1..5]).is_err());
+        logs[5..].iter().for_each(|log| append_many(log, 1));
+        let (late, others) = ([&logs[..1], &logs[5..]].concat(), &logs[5..]);
+        again(&late);
+        assert!(logs[0].failure().is_some(), "nobody can say whether it is flushed");
+        assert_eq!(logs[0].bounds().flushed_end, Offset(0));
+        assert!(others.iter().all(|log| log.bounds().high_watermark == Offset(1)), "they had nothing to lose");
+        drop((late, logs));
+        disk.crash_with(Survival::Nothing, 1);
+        assert!(open(&disk, false, 1)[5..].iter().all(|log| log.bounds().log_end == Offset(1)));
+    }
+}

@@ -5,6 +5,7 @@
 
 mod cuts;
 mod faults;
+mod many;
 mod model;
 mod reading;
 mod rig;

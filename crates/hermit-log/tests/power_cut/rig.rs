@@ -56,7 +56,7 @@ impl From<std::io::Error> for Stop {
 }
 
 #[derive(Debug)]
-struct Deaf;
+pub(crate) struct Deaf;
 
 impl LogListener for Deaf {
     fn advanced(&self, _bounds: Bounds) {}

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ pub(super) struct SimFile {
     pub(super) node: NodeId,
     pub(super) path: PathBuf,
     pub(super) writes: bool,
+    /// The failures to write back that it was told of, or was opened after.
+    pub(super) told: AtomicU64,
 }
 
 fn size(position: u64, len: usize) -> io::Result<usize> {
@@ -63,6 +66,11 @@ impl SimFile {
         state.file(self.node)?.content.change(sequence, change);
         Ok(())
     }
+}
+
+/// Each handle is told of a failure once.
+pub(super) fn tell(told: &AtomicU64, failures: u64) -> io::Result<()> {
+    if told.swap(failures, Ordering::Relaxed) < failures { Err(Errno::IO.into()) } else { Ok(()) }
 }
 
 /// Reads are left out: they change nothing and would hide what does.
@@ -116,7 +124,7 @@ impl DiskFile for SimFile {
             if !step.is_cut() {
                 state.file(self.node)?.content.sync();
             }
-            Ok(())
+            tell(&self.told, state.file(self.node)?.failures)
         })
     }
 

@@ -133,6 +133,12 @@ impl SimDisk {
         self.state.lock().faults.push(fault);
     }
 
+    /// What files have waiting is written back without anybody's asking, and that fails: each part of it is durable or not, and nothing waits any more. The next
+    /// sync of such a file by a handle that was open then fails, and so does the next of the whole; those after them succeed.
+    pub fn fail_writeback(&self) {
+        self.state.lock().fail_writeback();
+    }
+
     /// Forgets all ordered failures.
     pub fn heal(&self) {
         self.state.lock().faults.clear();

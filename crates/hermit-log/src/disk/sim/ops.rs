@@ -109,12 +109,15 @@ impl Disk for SimDisk {
             Open::CreateOrOpen if there => Op::Open,
             Open::CreateNew | Open::CreateOrOpen | Open::CreateOrTruncate => Op::Create,
         };
-        let (node, generation) = self.run(op, path, "", |state, _| {
+        let (node, generation, failures) = self.run(op, path, "", |state, _| {
             let node = open_node(state, path, how)?;
-            state.file(node)?.open += 1;
-            Ok((node, state.generation))
+            let file = state.file(node)?;
+            file.open += 1;
+            let failures = file.failures;
+            Ok((node, state.generation, failures))
         })?;
-        Ok(Arc::new(SimFile { state: Arc::clone(&self.state), generation, node, path: path.to_owned(), writes: how.writes() }))
+        let (state, path, writes) = (Arc::clone(&self.state), path.to_owned(), how.writes());
+        Ok(Arc::new(SimFile { state, generation, node, path, writes, told: failures.into() }))
     }
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {
@@ -197,8 +200,9 @@ impl Disk for SimDisk {
     }
 
     fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
-        let generation = self.run(Op::Open, dir, "", |state, _| state.find(dir).map(|_| state.generation))?;
-        Ok(whole::open(&self.state, generation, dir))
+        let (generation, failures) =
+            self.run(Op::Open, dir, "", |state, _| state.find(dir).map(|_| (state.generation, state.failures)))?;
+        Ok(whole::open(&self.state, generation, failures, dir))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {

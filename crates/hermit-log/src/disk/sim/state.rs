@@ -27,6 +27,8 @@ pub(super) struct FileNode {
     pub(super) open: u32,
     /// Whether a name leads here, as the process sees it.
     pub(super) linked: bool,
+    /// How often writing it back has failed; told once to each handle.
+    pub(super) failures: u64,
 }
 
 /// How a power cut chooses what survives of what was not synced.
@@ -53,6 +55,8 @@ pub(super) struct State {
     next_node: NodeId,
     next_sequence: u64,
     pub(super) locks: BTreeSet<NodeId>,
+    /// How often writing anything back has failed; told once to each handle of the whole.
+    pub(super) failures: u64,
     pub(super) mutations: u64,
     pub(super) cut_at: Option<u64>,
     pub(super) faults: Vec<Fault>,
@@ -97,6 +101,7 @@ impl State {
             next_node: ROOT + 1,
             next_sequence: 0,
             locks: BTreeSet::new(),
+            failures: 0,
             mutations: 0,
             cut_at: None,
             faults: Vec::new(),
@@ -283,6 +288,20 @@ impl State {
             match node {
                 Node::File(file) => file.content.sync(),
                 Node::Dir(names) => names.sync(),
+            }
+        }
+    }
+
+    /// The kernel writes files back by itself, and fails.
+    pub(super) fn fail_writeback(&mut self) {
+        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        for id in ids {
+            if let Some(Node::File(file)) = self.nodes.get_mut(&id)
+                && !file.content.pending.is_empty()
+            {
+                file.failures += 1;
+                self.failures += 1;
+                self.fail_sync(id);
             }
         }
     }

@@ -3,11 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
 use super::fault::Op;
-use super::file::record;
+use super::file::{record, tell};
 use super::is_power_cut;
 use super::state::{State, power_cut};
 use crate::disk::FileSystem;
@@ -18,10 +19,12 @@ struct SimFileSystem {
     state: Arc<Mutex<State>>,
     generation: u64,
     dir: PathBuf,
+    /// The failures to write back that it was told of, or was opened after.
+    told: AtomicU64,
 }
 
-pub(super) fn open(state: &Arc<Mutex<State>>, generation: u64, dir: &Path) -> Arc<dyn FileSystem> {
-    Arc::new(SimFileSystem { state: Arc::clone(state), generation, dir: dir.to_owned() })
+pub(super) fn open(state: &Arc<Mutex<State>>, generation: u64, failures: u64, dir: &Path) -> Arc<dyn FileSystem> {
+    Arc::new(SimFileSystem { state: Arc::clone(state), generation, dir: dir.to_owned(), told: failures.into() })
 }
 
 impl FileSystem for SimFileSystem {
@@ -39,7 +42,8 @@ impl FileSystem for SimFileSystem {
                 if !step.is_cut() {
                     state.sync_all();
                 }
-                state.finish(step, Ok(()))
+                let told = tell(&self.told, state.failures);
+                state.finish(step, told)
             }
             Err(error) => {
                 if !is_power_cut(&error) {
