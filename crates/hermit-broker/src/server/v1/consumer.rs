@@ -9,11 +9,11 @@ use hermit_proto::v1::consumer_header;
 use hermit_proto::{FramePrefix, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
 
-use super::gather::{Fault, Gathering, is_large};
+use super::gather::{Fault, Gathering, is_large, next_room_bytes};
 use super::outgoing::{Outgoing, Place};
 use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
-use crate::limits::TURN_BYTES;
+use crate::limits::{TURN_BYTES, V1_GATHER_BYTES};
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
 use crate::server::reader::{Reader, Step, Warmed};
@@ -42,7 +42,8 @@ pub(in crate::server) async fn consume(
     };
     let reader = Reader::new(Arc::clone(&partition), from);
     let (from, signal) = (Place::at(from), Arc::new(Signal::new()));
-    let mut consumer = Consumer { connection, partition, reader, from, signal, large: false, turn_bytes: 0 };
+    let mut consumer =
+        Consumer { connection, partition, reader, from, signal, large: false, room_bytes: V1_GATHER_BYTES as u64, turn_bytes: 0 };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
     end
@@ -107,6 +108,8 @@ struct Consumer<'a> {
     signal: Arc<Signal>,
     /// Whether the last frame was a large one: the next is then expected to be, and only its prefix is read.
     large: bool,
+    /// Bytes that the next gathering reads.
+    room_bytes: u64,
     /// Bytes that were sent since others had their turn.
     turn_bytes: u64,
 }
@@ -223,6 +226,7 @@ impl Consumer<'_> {
                 return Err(Fault::Damaged);
             }
             self.large = gathered.before_large;
+            self.room_bytes = next_room_bytes(gathered.at.saturating_sub(at), gathered.before_large);
             at = gathered.at;
         }
         Ok(())
@@ -230,7 +234,16 @@ impl Consumer<'_> {
 
     fn gathering<'a>(&'a self, range: &'a Range, at: u64) -> Gathering<'a> {
         let max_set_bytes = usize::try_from(self.connection.broker.limits().max_frame_bytes).unwrap_or(usize::MAX);
-        Gathering { range, at, partition: &self.partition, next: self.from, max_set_bytes, stream: &self.connection.stream }
+        let room_bytes = self.room_bytes;
+        Gathering {
+            range,
+            at,
+            partition: &self.partition,
+            next: self.from,
+            max_set_bytes,
+            room_bytes,
+            stream: &self.connection.stream,
+        }
     }
 
     fn read_prefix(&self, range: &Range, at: u64) -> Result<FramePrefix, Fault> {

@@ -16,6 +16,9 @@ use crate::server::connection::{End, write_now};
 /// Room that a thread keeps.
 const KEEP_BYTES: usize = 2 * V1_GATHER_BYTES;
 
+/// Least that is read at a time.
+const LEAST_ROOM_BYTES: u64 = 8 << 10;
+
 thread_local! {
     /// Where frames are read. A gathering waits for nothing, so that all consumers of a thread use the same room in turn.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -45,6 +48,8 @@ pub(super) struct Gathering<'a> {
     pub(super) next: Place,
     /// Most bytes that a record set may unpack to.
     pub(super) max_set_bytes: usize,
+    /// Bytes that are read.
+    pub(super) room_bytes: u64,
     pub(super) stream: &'a TcpStream,
 }
 
@@ -57,6 +62,13 @@ pub(super) struct Gathered {
     pub(super) is_damaged: bool,
     /// Whether the frame there is a large one.
     pub(super) before_large: bool,
+}
+
+/// Bytes that the next gathering reads, where one of `taken_bytes` ended before a large frame, or did not: small frames among large ones are
+/// often few.
+pub(super) fn next_room_bytes(taken_bytes: u64, before_large: bool) -> u64 {
+    let most = V1_GATHER_BYTES as u64;
+    if before_large { taken_bytes.saturating_mul(2).clamp(LEAST_ROOM_BYTES, most) } else { most }
 }
 
 /// Whether a frame is not worth copying: key and payload lie side by side in the file, as version 1 gets them.
@@ -139,7 +151,7 @@ impl Gathering<'_> {
     /// As much as is gathered, or the first frame where that is a set that takes more.
     fn read<'r>(&self, room: &'r mut Vec<u8>, salt: &FrameSalt) -> Result<&'r [u8], Fault> {
         let left_bytes = self.range.position().saturating_add(self.range.len_bytes()).saturating_sub(self.at);
-        let bytes = self.read_bytes(room, left_bytes.min(V1_GATHER_BYTES as u64))?;
+        let bytes = self.read_bytes(room, left_bytes.min(self.room_bytes))?;
         match FrameView::split_stamped(bytes, salt) {
             Err(FrameError::Truncated { needed_bytes, .. }) if needed_bytes <= left_bytes && !starts_large(bytes) => {
                 self.read_bytes(room, needed_bytes)
@@ -170,4 +182,19 @@ fn position(frames: &[u8], offset: Offset) -> u64 {
         at = at.saturating_add(usize::try_from(prefix.frame_bytes()).unwrap_or(usize::MAX));
     }
     at as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_read_among_large_frames_and_much_among_small_ones() {
+        let most = V1_GATHER_BYTES as u64;
+        assert_eq!(next_room_bytes(most, false), most);
+        assert_eq!(next_room_bytes(100, true), LEAST_ROOM_BYTES);
+        assert_eq!(next_room_bytes(20_000, true), 40_000);
+        assert_eq!(next_room_bytes(most, true), most);
+        assert_eq!(next_room_bytes(100, false), most);
+    }
 }
