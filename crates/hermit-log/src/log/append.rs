@@ -20,13 +20,14 @@ use crate::view::End;
 /// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// The offset of the first frame: new, or that of its first append.
+    /// The offset of the first frame: new, or that of its first append. Those of all are in [`Batch::frames`].
     pub base_offset: Offset,
     /// The batch may be acknowledged once the high watermark reaches this.
     pub next_offset: Offset,
     /// When the new frames were appended, in nanoseconds since the Unix epoch.
     pub append_time: u64,
-    /// Frames that had been appended before, and were not appended again.
+    /// Frames that had been appended before, and were not appended again: all, or the first ones where a power cut tore the batch. Then others' frames may
+    /// lie between those and the rest.
     pub duplicates: usize,
 }
 

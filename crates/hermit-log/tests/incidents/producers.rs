@@ -160,3 +160,44 @@ fn what_was_appended_is_known_after_its_frames_are_gone() {
         }
     }
 }
+
+/// `count` frames, that is so many sequences, in one batch.
+fn send_several(log: &Log, id: i64, sequence: i32, count: i32) -> Result<(Appended, Vec<u64>), LogError> {
+    let mut several = batch(&(sequence..sequence + count).map(|sequence| frame(id, 0, sequence)).collect::<Vec<_>>());
+    let appended = log.append(&mut several)?;
+    Ok((appended, several.frames().iter().map(|frame| frame.offset.0).collect()))
+}
+
+#[test]
+fn a_batch_that_the_power_cut_tore_is_made_whole_by_its_repetition() {
+    let bench = Bench::new();
+    let config = remembers(10);
+    let (log, _) = bench.open(&config, false, 0);
+    let (whole, _) = send_several(&log, 1, 0, 3).unwrap();
+    assert_eq!((whole.base_offset.0, whole.next_offset.0), (0, 3));
+    drop(log);
+    // Only the first frame came to the disk.
+    bench.disk.kill();
+    let frame_bytes = u64::try_from(batch(&[frame(1, 0, 0)]).as_bytes().len()).unwrap();
+    bench.rot(0, frame_bytes);
+    let (log, _) = bench.open(&config, false, 1);
+    assert_eq!(log.bounds().log_end.0, 1);
+    assert_eq!(append(&log), 1);
+
+    // Each frame has its place, and the answer waits for all of them; its offsets show that they do not follow one another.
+    let (again, offsets) = send_several(&log, 1, 0, 3).unwrap();
+    assert_eq!((again.duplicates, offsets), (1, vec![0, 2, 3]));
+    assert_eq!((again.base_offset.0, again.next_offset.0), (0, 4));
+    let (again, offsets) = send_several(&log, 1, 0, 3).unwrap();
+    assert_eq!((again.duplicates, again.next_offset.0, offsets), (3, 4, vec![0, 2, 3]));
+
+    // It counts as two: behind four more it is not known any more, but that it is there is told.
+    for sequence in 3..7 {
+        append(&log);
+        send(&log, 1, sequence).unwrap();
+    }
+    let passed = send_several(&log, 1, 0, 3);
+    let Err(LogError::Producer(ProducerError::OutOfSequence { expected, got, .. })) = passed else { panic!("{passed:?}") };
+    assert_eq!((expected, got), (Sequence(7), Sequence(0)));
+    assert_eq!(log.bounds().log_end.0, 12);
+}
