@@ -12,8 +12,8 @@ use hermit_log::disk::RealDisk;
 use hermit_log::{Flusher, LogEnv, SystemClock};
 use hermit_proto::record_set::{NewRecord, RecordSetBuilder};
 use hermit_proto::session::{
-    Acks, CreditRequest, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, MetadataRequest, MetadataResponse,
-    ProduceResponse, Request, Status, TopicConfig, TopicSelection,
+    Acks, CreditRequest, HeartbeatRequest, HeartbeatResponse, InitProducerIdRequest, InitProducerIdResponse, MetadataRequest,
+    MetadataResponse, ProduceResponse, Request, Status, TopicConfig, TopicSelection,
 };
 use hermit_proto::{
     Codec, CorrelationId, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence, magic,
@@ -83,6 +83,42 @@ async fn what_is_refused_while_stopping_is_told_behind_what_is_owed_before() {
     assert_eq!((answered, refused.unwrap_err().status), (second, Status::ShuttingDown));
     drop(session);
     within(stopping).await.unwrap().unwrap();
+    server.stop().await;
+}
+
+/// A client takes that for an acknowledgement: all before the sequence that is expected is stored.
+#[tokio::test]
+async fn that_sequences_are_past_is_told_once_they_are_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(SystemClock);
+    let flusher = Flusher::manual(clock.clone());
+    let env = LogEnv::new(Arc::new(RealDisk), clock, flusher.clone(), 64);
+    let config = BrokerConfig { recovery_threads: 1, ..config(dir.path()) };
+    let server = Server::serve(Broker::open_with(config, env).unwrap()).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    let InitProducerIdResponse { producer_id: id, producer_epoch: epoch } = session.init_producer().await;
+    let frame = |sequence| {
+        let stamp = ProducerStamp { id, epoch, first_sequence: Sequence(sequence) };
+        ProducedFrame { producer: Some(stamp), ..ProducedFrame::message(7, None, b"x") }.to_vec().unwrap()
+    };
+    // More than the log remembers one by one, with somebody else's between.
+    for sequence in 0..6 {
+        session.send_produce(topic, 0, Acks::None, &frame(sequence)).await;
+        session.send_produce(topic, 0, Acks::None, &message(b"other")).await;
+    }
+    let partition = server.broker.partition(topic, PartitionId(0)).unwrap();
+    eventually("all are in the log", || partition.bounds().unwrap().log_end == Offset(12)).await;
+    let mut retry = Session::open(&server).await;
+    let again = retry.send_produce(topic, 0, Acks::Committed, &frame(0)).await;
+    let behind = retry.request(&HeartbeatRequest).await;
+    let (answered, heartbeat) = retry.next_response::<HeartbeatResponse>().await;
+    assert_eq!((answered, heartbeat.is_ok()), (behind, true), "what is not flushed is told to be stored");
+    flusher.run_until_idle();
+    let (answered, refused) = retry.next_response::<ProduceResponse>().await;
+    let refused = refused.unwrap_err();
+    assert_eq!((answered, refused.status, refused.details), (again, Status::OutOfOrderSequence, vec![6, 0]));
+    drop((session, retry));
     server.stop().await;
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Answer {
     /// Positions, looked up then.
     Fetched(Broker, FetchCommittedRequest),
     Refused(WireError),
+    /// A refusal that tells what is in the log: true once that is flushed.
+    Passed(WireError),
 }
 
 #[derive(Debug)]
@@ -137,7 +139,7 @@ impl OwedAnswers {
 fn answer(owed: OwedAnswer, reached: Result<(), BrokerError>, out: &mut BytesMut) {
     let correlation = owed.correlation;
     let encoded = match (owed.answer, reached) {
-        (Answer::Refused(error), _) => {
+        (Answer::Refused(error), _) | (Answer::Passed(error), Ok(())) => {
             error.encode(correlation, out);
             return;
         }

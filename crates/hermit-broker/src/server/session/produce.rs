@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use hermit_log::Batch;
+use hermit_log::{Batch, LogError, ProducerError};
 use hermit_proto::session::{Acks, ProduceResponse, ProduceTarget, WireError};
-use hermit_proto::{CorrelationId, Unit};
+use hermit_proto::{CorrelationId, Offset, Unit};
 
 use super::owed::Answer;
 use super::state::{Session, Stage};
@@ -39,7 +39,10 @@ impl Session {
         let (until, answer) = match self.append(&partition, unit) {
             Ok(response) if target.acks == Acks::Committed => (response.end_offset, Answer::Produced(response)),
             Ok(_not_answered) => return,
-            Err(error) => return self.refuse_produce(&target, correlation, &error),
+            Err(error) => match Self::passed(&partition, &error) {
+                Some(until) => (until, Answer::Passed(to_wire(&error))),
+                None => return self.refuse_produce(&target, correlation, &error),
+            },
         };
         let token = self.token();
         let token = self.owed.push(&partition, token, correlation, until, answer);
@@ -70,6 +73,15 @@ impl Session {
             append_time: appended.append_time,
             duplicate: appended.duplicates > 0 && appended.duplicates == batch.frames().len(),
         })
+    }
+
+    /// Where sequences were there before, and are too long ago to tell at which offsets, the refusal tells the client that they are stored: as durable as
+    /// the topic promises, then.
+    fn passed(partition: &Partition, error: &BrokerError) -> Option<Offset> {
+        match error {
+            BrokerError::Log(LogError::Producer(ProducerError::OutOfSequence { .. })) => Some(partition.bounds().ok()?.log_end),
+            _ => None,
+        }
     }
 
     /// In its turn: behind the answers that the partition still owes.
