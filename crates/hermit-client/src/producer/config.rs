@@ -112,6 +112,9 @@ impl ProducerBuilder {
 
     /// How long a batch waits for more records. Default 5 ms. With 0 it still gathers what comes while its partition
     /// has as many requests in flight as it may have.
+    ///
+    /// A batch that is full does not wait, nor does one for which [`Producer::flush`] or a sender without room in the buffer waits. Everything else does, also a
+    /// record that nothing is in flight before: whoever sends one record after the other, each once the last is stored, waits this long for each, and is better served with 0.
     #[must_use]
     pub const fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
