@@ -20,6 +20,8 @@ const BESIDE: u64 = 4000;
 /// Records of the frames that go to many partitions, and requests under way.
 const BATCH: u32 = 100;
 const REQUESTS: u64 = 1000;
+/// Seconds at least, as the first lap over a thousand partitions makes all their files' first blocks.
+const SPREAD_SECONDS: f64 = 1.5;
 
 /// Frames under way to a `sync` topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +131,7 @@ pub(super) fn spread(plan: &Spread, lab: &Lab, effort: &Effort, tell: Tell<'_>) 
 fn on_partitions(partitions: u32, safety: Safety, lab: &Lab, site: &Site, effort: &Effort) -> Result<Sample> {
     let shape = Shape::v2(100, BATCH);
     let plan = produce::Plan { shape, frames: 1, connections: 1, partitions, window: Some(REQUESTS), safety };
-    let sample = produce::once(&plan, lab, site, effort.seconds)?;
+    let sample = produce::once(&plan, lab, site, effort.seconds.max(SPREAD_SECONDS))?;
     let written = sample.outcome.iter().flat_map(|outcome| &outcome.written);
     anyhow::ensure!(written.clone().all(|frames| *frames > 0), "not all partitions were written");
     Ok(sample)
