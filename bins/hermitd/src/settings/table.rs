@@ -134,7 +134,7 @@ settings! {
     disk_high_bytes: u64, "HERMITD_DISK_HIGH_BYTES";
     /// Threads that serve connections. Default: 2; from 1 to 1024.
     threads: usize, "HERMITD_THREADS";
-    /// Threads that sync. Default: 2; from 1 to 1024.
+    /// Threads that sync. Default: 4; from 1 to 1024.
     flush_threads: usize, "HERMITD_FLUSH_THREADS";
     /// What is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`, and, behind commas, `target=level` for parts. Default: `info`.
     log: String, "HERMITD_LOG";
