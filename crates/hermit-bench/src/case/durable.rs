@@ -20,8 +20,6 @@ const BESIDE: u64 = 4000;
 /// Records of the frames that go to many partitions, and requests under way.
 const BATCH: u32 = 100;
 const REQUESTS: u64 = 1000;
-/// Seconds at least, as the first lap over a thousand partitions makes all their files' first blocks.
-const SPREAD_SECONDS: f64 = 1.5;
 
 /// Frames under way to a `sync` topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,11 +126,18 @@ pub(super) fn spread(plan: &Spread, lab: &Lab, effort: &Effort, tell: Tell<'_>) 
     Ok(series)
 }
 
+/// Every partition is written once before the clock starts: that makes its segment, whose cost is the file system's, and none of a flow.
 fn on_partitions(partitions: u32, safety: Safety, lab: &Lab, site: &Site, effort: &Effort) -> Result<Sample> {
     let shape = Shape::v2(100, BATCH);
     let plan = produce::Plan { shape, frames: 1, connections: 1, partitions, window: Some(REQUESTS), safety };
-    let sample = produce::once(&plan, lab, site, effort.seconds.max(SPREAD_SECONDS))?;
-    let written = sample.outcome.iter().flat_map(|outcome| &outcome.written);
-    anyhow::ensure!(written.clone().all(|frames| *frames > 0), "not all partitions were written");
+    let (name, topic) = site.topic(partitions, safety)?;
+    let first = lab.run(&plan.job(site, &name, topic, Until::Count(partitions.into())))?;
+    anyhow::ensure!(first.written.iter().all(|frames| *frames > 0), "not all partitions were written at first");
+    let sample = site.measure(lab, &plan.job(site, &name, topic, Until::Seconds(effort.seconds)))?;
+    let written = sample.outcome.as_ref().map(|outcome| &outcome.written).context("nothing was counted")?;
+    anyhow::ensure!(written.iter().all(|frames| *frames > 0), "not all partitions were written");
+    let ends: Vec<_> = first.written.iter().zip(written).map(|(first, more)| (first + more) * u64::from(BATCH)).collect();
+    site.check_ends(topic, &ends)?;
+    site.remove(&name)?;
     Ok(sample)
 }
