@@ -19,6 +19,8 @@ pub(crate) struct Crossover {
     /// What a sync of the file system takes lately; `None` where it is to be tried.
     whole: Option<Duration>,
     not_before: Duration,
+    /// What the last sync of the file system that was no gain took.
+    lost: Duration,
     /// The pause after the last that was no gain, 0 after one that was.
     pause: u32,
 }
@@ -29,9 +31,11 @@ impl Crossover {
         self.own.saturating_mul(u32::try_from(logs.div_ceil(threads.max(1))).unwrap_or(u32::MAX))
     }
 
-    /// Whether to flush so many logs with one sync.
+    /// Whether to flush so many logs with one sync. What was no gain for a few may well be one for many.
     pub(crate) fn joins(&self, now: Duration, logs: usize, threads: usize) -> bool {
-        logs >= FEWEST && now >= self.not_before && self.whole.is_none_or(|whole| whole < self.own_syncs(logs, threads))
+        let own = self.own_syncs(logs, threads);
+        let gains = if now >= self.not_before { self.whole.is_none_or(|whole| whole < own) } else { self.lost * 2 < own };
+        logs >= FEWEST && gains
     }
 
     pub(crate) fn took_own(&mut self, took: Duration) {
@@ -41,6 +45,7 @@ impl Crossover {
     pub(crate) fn took_whole(&mut self, now: Duration, took: Duration, logs: usize, threads: usize) {
         if took > self.own_syncs(logs, threads) && !self.own.is_zero() {
             self.whole = None;
+            self.lost = took;
             self.pause = (self.pause * 2).clamp(PAUSE, MAX_PAUSE);
             self.not_before = now + took.saturating_mul(self.pause);
         } else {
@@ -72,7 +77,8 @@ mod tests {
         assert!(!crossover.joins(MS, 12, 4), "3 ms against 3");
         // Others write a lot.
         crossover.took_whole(MS, MS * 100, 100, 4);
-        assert!(!crossover.joins(MS * 1600, 1000, 4), "it is left alone for a while");
+        assert!(!crossover.joins(MS * 1600, 800, 4), "it is left alone for a while");
+        assert!(crossover.joins(MS * 1600, 804, 4), "but where it gains all the same");
         assert!(crossover.joins(MS * 1601, 4, 4), "and tried again");
         crossover.took_whole(MS * 1700, MS, 100, 4);
         assert!(crossover.joins(MS * 1701, 8, 4));
