@@ -13,12 +13,16 @@ pub mod v2_produce;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use hermit_proto::PartitionId;
 use serde::{Deserialize, Serialize};
 
-use crate::worker::{Ready, Run};
+use crate::clock::now;
+use crate::tally::Tally;
+use crate::worker::{Outcome, Ready, Run};
+use v1_consume::Extent;
 
 /// Read at a time: large enough that calls do not count, small enough to stay in the cache of a core.
 pub const READ_BYTES: usize = 256 << 10;
@@ -116,6 +120,16 @@ pub enum Until {
     Count(u64),
 }
 
+impl Until {
+    /// Whether a load that began then, and did so many, has ended.
+    fn is_over(self, begun: Instant, done: u64) -> bool {
+        match self {
+            Self::Seconds(seconds) => begun.elapsed().as_secs_f64() >= seconds,
+            Self::Count(count) => done >= count,
+        }
+    }
+}
+
 /// A connection that sends at once, and whose calls end.
 fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
@@ -128,8 +142,39 @@ fn connect(address: SocketAddr) -> Result<TcpStream> {
 /// Reads some bytes; an end of the stream is an error.
 fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
     let read = stream.read(buffer).context("nothing comes")?;
-    anyhow::ensure!(read > 0, "the connection was closed");
+    ensure!(read > 0, "the connection was closed");
     Ok(read)
+}
+
+/// Reads partitions from 0 on at once, each over and over as `pass` does, and counts what was read. All passes over a partition give the same.
+fn passes(
+    partitions: &[Extent],
+    records: u32,
+    until: Until,
+    buffer_bytes: usize,
+    pass: impl Fn(PartitionId, Extent, &mut [u8]) -> Result<Tally> + Sync,
+) -> Result<Outcome> {
+    let begun = now();
+    let numbered = partitions.iter().copied().zip((0..).map(PartitionId)).collect();
+    let done = on_threads(numbered, |(extent, partition)| {
+        let mut buffer = vec![0; buffer_bytes];
+        let tally = pass(partition, extent, &mut buffer)?;
+        let mut passes = 1;
+        while !until.is_over(begun, passes) {
+            let found = pass(partition, extent, &mut buffer)?;
+            ensure!(tally == found, "two passes over the same frames differ");
+            passes += 1;
+        }
+        Ok((extent, passes, tally))
+    })?;
+    let mut outcome = Outcome { seconds: begun.elapsed().as_secs_f64(), ..Outcome::default() };
+    for (extent, passes, tally) in done {
+        outcome.frames += extent.frames * passes;
+        outcome.bytes += extent.bytes * passes;
+        outcome.tally.merge(&tally);
+    }
+    outcome.records = outcome.frames * u64::from(records);
+    Ok(outcome)
 }
 
 /// Runs the same on threads, one for each item, at once, and gathers what comes of them.

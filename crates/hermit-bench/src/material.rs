@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
+pub use hermit_load::Compression;
 use hermit_proto::record_set::{NewRecord, RecordSetBuilder};
-use hermit_proto::{Codec, HEADER_SIZE, Header, PREFIX_SIZE, ProducedFrame, magic};
+use hermit_proto::{HEADER_SIZE, Header, PREFIX_SIZE, ProducedFrame, magic};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::v1_consume::Extent;
@@ -27,31 +28,6 @@ pub enum Protocol {
     V1,
     /// Version 2.
     V2,
-}
-
-/// How record sets are compressed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// LZ4.
-    Lz4,
-    /// Zstandard.
-    Zstd,
-}
-
-impl Compression {
-    /// As the frames tell it.
-    #[must_use]
-    pub const fn codec(self) -> Codec {
-        match self {
-            Self::None => Codec::None,
-            Self::Lz4 => Codec::Lz4,
-            Self::Zstd => Codec::Zstd,
-        }
-    }
 }
 
 /// The form of the frames.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,14 +52,20 @@ async fn requests_whose_answers_are_large_are_all_answered() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn what_is_refused_while_stopping_is_told_behind_what_is_owed_before() {
-    let dir = tempfile::tempdir().unwrap();
+/// A broker on the real disk that flushes when the test says so.
+async fn flushed_by_hand(dir: &Path) -> (Server, Flusher) {
     let clock = Arc::new(SystemClock);
     let flusher = Flusher::manual(clock.clone());
     let env = LogEnv::new(Arc::new(RealDisk), clock, flusher.clone(), 64);
-    let config = BrokerConfig { recovery_threads: 1, ..config(dir.path()) };
+    let config = BrokerConfig { recovery_threads: 1, ..config(dir) };
     let server = Server::serve(Broker::open_with(config, env).unwrap()).await;
+    (server, flusher)
+}
+
+#[tokio::test]
+async fn what_is_refused_while_stopping_is_told_behind_what_is_owed_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, flusher) = flushed_by_hand(dir.path()).await;
     let mut session = Session::open(&server).await;
     let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
     let first = session.send_produce(topic, 0, Acks::Committed, &message(b"1")).await;
@@ -90,11 +97,7 @@ async fn what_is_refused_while_stopping_is_told_behind_what_is_owed_before() {
 #[tokio::test]
 async fn that_sequences_are_past_is_told_once_they_are_flushed() {
     let dir = tempfile::tempdir().unwrap();
-    let clock = Arc::new(SystemClock);
-    let flusher = Flusher::manual(clock.clone());
-    let env = LogEnv::new(Arc::new(RealDisk), clock, flusher.clone(), 64);
-    let config = BrokerConfig { recovery_threads: 1, ..config(dir.path()) };
-    let server = Server::serve(Broker::open_with(config, env).unwrap()).await;
+    let (server, flusher) = flushed_by_hand(dir.path()).await;
     let mut session = Session::open(&server).await;
     let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
     let InitProducerIdResponse { producer_id: id, producer_epoch: epoch } = session.init_producer().await;

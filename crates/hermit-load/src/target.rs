@@ -60,7 +60,9 @@ pub enum Compression {
 }
 
 impl Compression {
-    pub(crate) const fn codec(self) -> Codec {
+    /// As the frames tell it.
+    #[must_use]
+    pub const fn codec(self) -> Codec {
         match self {
             Self::None => Codec::None,
             Self::Lz4 => Codec::Lz4,

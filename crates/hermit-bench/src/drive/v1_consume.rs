@@ -8,8 +8,7 @@ use hermit_proto::v1::Handshake;
 use hermit_proto::{Crc32c, GroupName, HEADER_SIZE, Header, PartitionId, TopicName, magic};
 use serde::{Deserialize, Serialize};
 
-use super::{READ_BYTES, Until, connect, on_threads, read_some};
-use crate::clock::now;
+use super::{READ_BYTES, Until, connect, passes, read_some};
 use crate::tally::{Ends, Tally, whole_digest};
 use crate::worker::Outcome;
 
@@ -55,41 +54,16 @@ pub struct Extent {
 
 impl Consume {
     pub(super) fn run(&self) -> Result<Outcome> {
-        let begun = now();
-        let numbered = self.partitions.iter().copied().zip(0..).collect();
-        let done = on_threads(numbered, |(extent, partition)| {
-            let mut passes = 0;
-            let mut tally: Option<Tally> = None;
-            let mut buffer = vec![0; READ_BYTES];
-            loop {
-                let found = self.pass(partition, extent, &mut buffer)?;
-                ensure!(tally.is_none_or(|before| before == found), "two passes over the same frames differ");
-                tally = Some(found);
-                passes += 1;
-                let over = match self.until {
-                    Until::Seconds(seconds) => begun.elapsed().as_secs_f64() >= seconds,
-                    Until::Count(count) => passes >= count,
-                };
-                if over {
-                    return Ok((extent, passes, tally.unwrap_or_default()));
-                }
-            }
-        })?;
-        let mut outcome = Outcome { seconds: begun.elapsed().as_secs_f64(), ..Outcome::default() };
-        for (extent, passes, tally) in done {
-            outcome.frames += extent.frames * passes;
-            outcome.bytes += extent.bytes * passes;
-            outcome.tally.merge(&tally);
-        }
-        outcome.records = outcome.frames * u64::from(self.records);
-        Ok(outcome)
+        passes(&self.partitions, self.records, self.until, READ_BYTES, |partition, extent, buffer| {
+            self.pass(partition, extent, buffer)
+        })
     }
 
-    fn pass(&self, partition: u32, extent: Extent, buffer: &mut [u8]) -> Result<Tally> {
+    fn pass(&self, partition: PartitionId, extent: Extent, buffer: &mut [u8]) -> Result<Tally> {
         let mut stream = connect(self.address)?;
         let mut bytes = Vec::new();
         let (group, topic) = (GroupName::new(&self.group)?, TopicName::new(&self.topic)?);
-        Handshake::Consumer { group, topic, partition: PartitionId(partition) }.encode(&mut bytes);
+        Handshake::Consumer { group, topic, partition }.encode(&mut bytes);
         stream.write_all(&bytes)?;
         read_pass(&mut stream, buffer, extent, self.check, self.records)
     }

@@ -101,7 +101,7 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     fn is_over(&self, sent: u64) -> bool {
-        is_over(self.until, self.begun, sent)
+        self.until.is_over(self.begun, sent)
     }
 
     /// Writes and reads by turns: as many frames as were answered follow.
@@ -170,7 +170,7 @@ fn write_all(stream: &mut TcpStream, material: &Material, until: Until, begun: I
             Until::Seconds(_) => cycle,
             Until::Count(count) => cycle.min(count - sent),
         };
-        let is_last = is_over(until, begun, sent + count);
+        let is_last = until.is_over(begun, sent + count);
         sent += count;
         if is_last {
             total.store(sent, Ordering::Release);
@@ -180,13 +180,6 @@ fn write_all(stream: &mut TcpStream, material: &Material, until: Until, begun: I
         if is_last {
             return Ok(());
         }
-    }
-}
-
-fn is_over(until: Until, begun: Instant, sent: u64) -> bool {
-    match until {
-        Until::Seconds(seconds) => begun.elapsed().as_secs_f64() >= seconds,
-        Until::Count(count) => sent >= count,
     }
 }
 

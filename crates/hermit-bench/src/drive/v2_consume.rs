@@ -11,8 +11,7 @@ use hermit_proto::{
 use serde::{Deserialize, Serialize};
 
 use super::v1_consume::{Check, Extent};
-use super::{READ_BYTES, Until, on_threads, read_some, session};
-use crate::clock::now;
+use super::{READ_BYTES, Until, passes, read_some, session};
 use crate::tally::{Tally, digest};
 use crate::worker::Outcome;
 
@@ -41,34 +40,9 @@ pub struct Consume {
 impl Consume {
     pub(super) fn run(&self) -> Result<Outcome> {
         let topic: TopicId = self.topic.parse()?;
-        let begun = now();
-        let numbered = self.partitions.iter().copied().zip(0..).collect();
-        let done = on_threads(numbered, |(extent, partition)| {
-            let mut passes = 0;
-            let mut tally = Tally::default();
-            let mut buffer = vec![0; READ_BYTES.max(2 * FRAME_BYTES)];
-            loop {
-                let found = self.pass(topic, PartitionId(partition), extent, &mut buffer)?;
-                ensure!(passes == 0 || tally == found, "two passes over the same frames differ");
-                tally = found;
-                passes += 1;
-                let over = match self.until {
-                    Until::Seconds(seconds) => begun.elapsed().as_secs_f64() >= seconds,
-                    Until::Count(count) => passes >= count,
-                };
-                if over {
-                    return Ok((extent, passes, tally));
-                }
-            }
-        })?;
-        let mut outcome = Outcome { seconds: begun.elapsed().as_secs_f64(), ..Outcome::default() };
-        for (extent, passes, tally) in done {
-            outcome.frames += extent.frames * passes;
-            outcome.bytes += extent.bytes * passes;
-            outcome.tally.merge(&tally);
-        }
-        outcome.records = outcome.frames * u64::from(self.records);
-        Ok(outcome)
+        passes(&self.partitions, self.records, self.until, READ_BYTES.max(2 * FRAME_BYTES), |partition, extent, buffer| {
+            self.pass(topic, partition, extent, buffer)
+        })
     }
 
     fn pass(&self, topic: TopicId, partition: PartitionId, extent: Extent, buffer: &mut [u8]) -> Result<Tally> {

@@ -131,10 +131,7 @@ impl Connection<'_> {
     }
 
     fn is_over(&self, requests: u64) -> bool {
-        match self.load.until {
-            Until::Seconds(seconds) => self.begun.elapsed().as_secs_f64() >= seconds,
-            Until::Count(count) => requests >= count,
-        }
+        self.load.until.is_over(self.begun, requests)
     }
 
     /// Sends the next frames to the partition whose turn it is. Correlation ids go on from the hello's.
