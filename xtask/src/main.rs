@@ -8,6 +8,7 @@ mod ci;
 mod runs;
 mod step;
 mod tidy;
+mod torture;
 mod workspace;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Task {
     Fix,
     /// Counts the instructions of the hot paths, where valgrind is there, and compares them with `benches/counts.txt`; `--save` writes that.
     Counts(runs::Passed),
+    /// Power cuts, failing disks and kills: `--sim N` on the simulated disk, `--kill N` with real processes.
+    Torture(torture::Torture),
     #[command(flatten)]
     Run(runs::Run),
 }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Fix => ci::fix(),
         Task::Counts(passed) => runs::counts(passed),
+        Task::Torture(torture) => torture.start(),
         Task::Run(run) => run.start(),
     };
     match outcome {

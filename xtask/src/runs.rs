@@ -41,12 +41,17 @@ impl Run {
             Self::Limits(passed) => ("hermit-torture", "limits", passed),
             Self::Bench(passed) => ("hermit-bench", "run", passed),
         };
-        let workspace = Workspace::load()?;
-        // One build of both, and the program itself: `cargo run` would choose the dependencies' features anew, and build them again.
-        Step::cargo("build --locked --release --package hermitd --package").args([runner]).run(&workspace.root)?;
-        let runner = workspace.target_directory.join("release").join(runner);
-        Step::program(&runner).args([name]).args(passed.args).run(&workspace.root)
+        built(runner, name, passed.args)
     }
+}
+
+/// Builds the broker and the runner, and starts one of the runner's runs.
+pub(crate) fn built(runner: &str, run: &str, args: impl IntoIterator<Item = OsString>) -> Result<()> {
+    let workspace = Workspace::load()?;
+    // One build of both, and the program itself: `cargo run` would choose the dependencies' features anew, and build them again.
+    Step::cargo("build --locked --release --package hermitd --package").args([runner]).run(&workspace.root)?;
+    let runner = workspace.target_directory.join("release").join(runner);
+    Step::program(&runner).args([run]).args(args).run(&workspace.root)
 }
 
 /// Builds the program that counts as it is shipped, and starts it.

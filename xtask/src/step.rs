@@ -30,7 +30,7 @@ pub(crate) struct Step {
     /// What it is called, and what is started.
     program: (String, OsString),
     args: Vec<OsString>,
-    env: Vec<(&'static str, &'static str)>,
+    env: Vec<(&'static str, String)>,
     limit: Option<Duration>,
 }
 
@@ -51,8 +51,8 @@ impl Step {
         self
     }
 
-    pub(crate) fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((name, value.into()));
         self
     }
 
@@ -75,7 +75,7 @@ impl Step {
         println!("$ {line}");
         let watch = Stopwatch::start();
         let mut command = Command::new(&self.program.1);
-        command.args(&self.args).current_dir(root).envs(self.env.iter().copied());
+        command.args(&self.args).current_dir(root).envs(self.env.iter().map(|(name, value)| (name, value)));
         let status = self.wait(command).with_context(|| format!("`{line}` could not be run"))?;
         if !status.success() {
             bail!("`{line}` failed ({status}) after {}", watch.read());
