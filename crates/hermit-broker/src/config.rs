@@ -32,6 +32,12 @@ pub struct BrokerConfig {
     pub flush_threads: usize,
     /// Time between two rounds of retention and compaction. Default 60 s. The free space is looked at every second.
     pub maintenance_interval: Duration,
+    /// Bytes of closed segments that the scrub reads and verifies in a second, at most. Default 8 MiB; 0: there is no scrub. It gives way to what
+    /// clients do, and leaves the page cache as it was.
+    pub scrub_bytes_per_second: u64,
+    /// Time from one pass of the scrub over all partitions to the next: no segment is read more often. Default 7 days, at least 1 s. A restart
+    /// begins a new pass.
+    pub scrub_interval: Duration,
     /// Time after which the positions of a group are deleted, counted from the last commit, from when the last member left, or from the broker's start, whatever was
     /// last; never while it has members. Default: none, so that they are kept for ever.
     pub offsets_retention: Option<Duration>,
@@ -63,6 +69,8 @@ impl BrokerConfig {
             recovery_threads: 32,
             flush_threads: 4,
             maintenance_interval: Duration::from_secs(60),
+            scrub_bytes_per_second: 8 << 20,
+            scrub_interval: Duration::from_secs(7 * 24 * 3600),
             offsets_retention: None,
             reserve_bytes: 4 << 20,
             id_seed: None,
@@ -82,6 +90,10 @@ impl BrokerConfig {
         if self.offsets_retention.is_some_and(|retention| retention.is_zero()) {
             let rule = "0 would delete all positions at once; leave it out to keep them for ever".into();
             return Err(BrokerError::InvalidConfig { field: "offsets_retention", rule });
+        }
+        if self.scrub_interval < Duration::from_secs(1) {
+            let rule = "it must be at least 1 s; to switch the scrub off, set scrub_bytes_per_second to 0".into();
+            return Err(BrokerError::InvalidConfig { field: "scrub_interval", rule });
         }
         if self.default_partitions == 0 || self.default_partitions > self.limits.max_partitions {
             let rule = format!("{} is outside 1 to max_partitions ({})", self.default_partitions, self.limits.max_partitions);
