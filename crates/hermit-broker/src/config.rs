@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hermit_log::LogConfig;
 
+use crate::access::AccessConfig;
 use crate::error::BrokerError;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -48,6 +49,8 @@ pub struct BrokerConfig {
     pub id_seed: Option<u64>,
     /// Files of all logs that are open at a time. Default 2,048. Connections need descriptors besides.
     pub max_open_files: usize,
+    /// Who may do what. Default: everybody everything.
+    pub access: AccessConfig,
     /// What clients are told of the settings, as names and values, in the order of the manual: whoever starts the broker knows by which names
     /// its settings go. No secrets: every client may ask. Default: none.
     pub described_settings: Vec<(String, String)>,
@@ -75,6 +78,7 @@ impl BrokerConfig {
             reserve_bytes: 4 << 20,
             id_seed: None,
             max_open_files: 2048,
+            access: AccessConfig::default(),
             described_settings: Vec::new(),
             hooks: None,
         }
@@ -87,6 +91,7 @@ impl BrokerConfig {
     pub fn check(&self) -> Result<(), BrokerError> {
         self.limits.check()?;
         self.topic_defaults.check()?;
+        self.access.check()?;
         if self.offsets_retention.is_some_and(|retention| retention.is_zero()) {
             let rule = "0 would delete all positions at once; leave it out to keep them for ever".into();
             return Err(BrokerError::InvalidConfig { field: "offsets_retention", rule });

@@ -3,6 +3,7 @@
 //! [`Broker::open`] gives a broker on a directory; from then on topics can be created, written and read in process, and
 //! [`Broker::serve`] serves both native protocols over TCP, version 1 and version 2, on one port.
 
+pub mod access;
 mod broker;
 mod config;
 mod directories;
@@ -33,6 +34,7 @@ mod start;
 pub mod testing;
 mod topic;
 
+pub use access::AccessConfig;
 pub use broker::{Broker, Position};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};

@@ -9,6 +9,7 @@ mod ids;
 mod names;
 mod partitioner;
 pub mod record_set;
+mod secret;
 pub mod session;
 mod unit;
 pub mod v1;
@@ -24,6 +25,7 @@ pub use ids::{
     CorrelationId, Generation, LeaderEpoch, MemberId, Offset, ParseTopicIdError, PartitionId, ProducerEpoch, ProducerId, Sequence,
     TopicId,
 };
-pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName};
+pub use names::{GroupName, INTERNAL_PREFIX, MAX_NAME_BYTES, NameError, TopicName, UserName};
 pub use partitioner::{murmur2, partition_for_key};
+pub use secret::Secret;
 pub use unit::{Unit, UnitView};

@@ -1,4 +1,4 @@
-//! Names of topics and groups: one rule, for broker and clients alike.
+//! Names of topics, groups and users: one rule, for broker and clients alike.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub enum NameError {
     /// The name is empty.
     #[error("the {kind} name is empty: give it 1 to 255 bytes")]
     Empty {
-        /// "topic" or "group".
+        /// "topic", "group" or "user".
         kind: &'static str,
     },
     /// The name is too long.
     #[error("the {kind} name has {bytes} bytes: shorten it to 255 at most (a letter with an accent has two or more)")]
     TooLong {
-        /// "topic" or "group".
+        /// "topic", "group" or "user".
         kind: &'static str,
         /// Its bytes.
         bytes: usize,
@@ -31,7 +31,7 @@ pub enum NameError {
     /// The name is not UTF-8.
     #[error("the {kind} name is not UTF-8 from byte {position} on: send it as UTF-8")]
     NotUtf8 {
-        /// "topic" or "group".
+        /// "topic", "group" or "user".
         kind: &'static str,
         /// The first byte that is not.
         position: usize,
@@ -39,7 +39,7 @@ pub enum NameError {
     /// The name has a control character.
     #[error("the {kind} name has the control character U+{:04X} at byte {position}: leave it out", u32::from(*character))]
     Control {
-        /// "topic" or "group".
+        /// "topic", "group" or "user".
         kind: &'static str,
         /// The character.
         character: char,
@@ -49,7 +49,7 @@ pub enum NameError {
     /// The name is reserved.
     #[error("the {kind} name begins with `__`, which is reserved for the broker: choose another")]
     Reserved {
-        /// "topic" or "group".
+        /// "topic", "group" or "user".
         kind: &'static str,
     },
 }
@@ -163,4 +163,8 @@ name! {
 name! {
     /// A consumer group's name.
     GroupName, "group"
+}
+name! {
+    /// A user's name.
+    UserName, "user"
 }

@@ -224,6 +224,11 @@ fn a_cut_request_names_the_field_at_fault() {
     assert_eq!(fields_at_fault::<ListGroupsRequest>("list-groups-request"), ["after", "limit"]);
     assert_eq!(fields_at_fault::<DescribeGroupRequest>("describe-group-request"), ["group"]);
     assert_eq!(fields_at_fault::<DeleteGroupRequest>("delete-group-request"), ["group"]);
+    assert_eq!(fields_at_fault::<PutUserRequest>("put-user-request"), ["user", "mode", "password", "enabled"]);
+    assert_eq!(fields_at_fault::<CreateTokenRequest>("create-token-request"), ["user", "label"]);
+    assert_eq!(fields_at_fault::<AddRulesRequest>("add-rules-request"), ["rules"]);
+    let list = ["principal", "after", "principal", "resource", "match", "name", "operations", "limit"];
+    assert_eq!(fields_at_fault::<ListRulesRequest>("list-rules-request"), list);
 }
 
 #[test]
@@ -303,4 +308,50 @@ fn the_version_in_common_is_the_highest() {
     for (min, max, chosen) in [(1, 1, None), (1, 2, Some(2)), (3, 4, Some(4)), (4, 9, Some(5)), (6, 9, None)] {
         assert_eq!(hello.choose_version(min, max), chosen, "{min}..={max}");
     }
+}
+
+#[test]
+fn a_rule_that_cannot_be_is_refused_by_its_field() {
+    let read = |resource: u8, matching: u8, name: &str, operations: u32| {
+        let payload = body(|body| {
+            body.string("principal", "p");
+            body.u8(resource);
+            body.u8(matching);
+            body.string("name", name);
+            body.u32(operations);
+        });
+        AccessRule::read(&mut BodyReader::new(&payload)).map_err(|error| error.field())
+    };
+    let broker = AccessRule { principal: "p".into(), resource: AccessResource::Broker, operations: AccessOperations::ADMINISTER };
+    assert_eq!(read(2, 0, "", 8), Ok(broker));
+    assert_eq!(read(3, 0, "", 8), Err("resource"));
+    assert_eq!(read(0, 3, "", 8), Err("match"));
+    assert_eq!(read(2, 1, "", 8), Err("name"));
+    assert_eq!(read(2, 0, "x", 8), Err("name"));
+    assert_eq!(read(0, 0, "x", 16), Err("operations"));
+}
+
+#[test]
+fn operations_go_by_their_names() {
+    let some = AccessOperations::PRODUCE | AccessOperations::ADMINISTER;
+    assert_eq!(some.to_string(), "produce,administer");
+    assert!(some.names().all(|name| some.contains(AccessOperations::from_name(name).unwrap())));
+    assert_eq!(AccessOperations::from_name("all"), Some(AccessOperations::ALL));
+    assert_eq!(AccessOperations::from_name("Produce"), None);
+}
+
+#[test]
+fn no_message_prints_its_secrets() {
+    let secret = Secret::new("s3cret");
+    let hello = HelloRequest::new("c").with_password("u", &secret);
+    assert_eq!(hello.auth, b"\0u\0s3cret");
+    let put = PutUserRequest {
+        user: "u".into(),
+        mode: PutUserMode::Create,
+        password: PasswordChange::Set(secret.clone()),
+        enabled: None,
+    };
+    let printed =
+        format!("{hello:?} {put:?} {:?} {:?}", HelloRequest::new("c").with_token(&secret), CreateTokenResponse { token: secret });
+    assert!(!printed.contains("s3cret") && !printed.contains("115, 51"), "{printed}");
 }

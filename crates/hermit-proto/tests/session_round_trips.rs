@@ -137,6 +137,29 @@ fn group_partition() -> impl Strategy<Value = GroupPartition> {
     )
 }
 
+fn operations() -> impl Strategy<Value = AccessOperations> {
+    (0..16u32).prop_map(|bits| AccessOperations::from_bits(bits).unwrap())
+}
+
+fn rule() -> impl Strategy<Value = AccessRule> {
+    let pattern = || {
+        prop_oneof![text().prop_map(NamePattern::Exact), text().prop_map(NamePattern::Prefix), text().prop_map(NamePattern::Regex)]
+    };
+    let resource = prop_oneof![
+        pattern().prop_map(AccessResource::Topic),
+        pattern().prop_map(AccessResource::Group),
+        Just(AccessResource::Broker)
+    ];
+    (text(), resource, operations()).prop_map(|(principal, resource, operations)| AccessRule { principal, resource, operations })
+}
+
+fn user() -> impl Strategy<Value = ListedUser> {
+    let token = (text(), any::<u64>()).prop_map(|(label, created_at)| ListedToken { label, created_at });
+    (text(), any::<[bool; 2]>(), any::<u64>(), prop::collection::vec(token, 0..4)).prop_map(
+        |(name, [enabled, has_password], created_at, tokens)| ListedUser { name, enabled, has_password, created_at, tokens },
+    )
+}
+
 proptest! {
     #[test]
     fn hello(min_version in any::<u16>(), max_version in any::<u16>(), features in any::<u64>(), names in (text(), text()), auth in any::<Vec<u8>>(), id in any::<u64>()) {
@@ -315,5 +338,34 @@ proptest! {
         error.encode(CorrelationId(3), &mut out).unwrap();
         let whole = unit(&out);
         prop_assert_eq!(DeliveryError::decode(whole.header(), whole.payload()), Ok(error));
+    }
+
+    #[test]
+    fn users(name in text(), secret in text(), mode in 0..3usize, change in 0..3usize, enabled in any::<Option<bool>>(), created in any::<bool>(), users in prop::collection::vec(user(), 0..4), id in any::<u64>()) {
+        let id = CorrelationId(id);
+        let mode = [PutUserMode::CreateOrChange, PutUserMode::Create, PutUserMode::Change][mode];
+        let secret = Secret::new(secret);
+        let password = [PasswordChange::Keep, PasswordChange::Set(secret.clone()), PasswordChange::Remove][change].clone();
+        request_survives(&PutUserRequest { user: name.clone(), mode, password, enabled }, id);
+        response_survives(&PutUserResponse { created }, id);
+        request_survives(&DeleteUserRequest { user: name.clone() }, id);
+        request_survives(&ListUsersRequest { after: name.clone(), limit: 7 }, id);
+        response_survives(&ListUsersResponse { users, more: created }, id);
+        request_survives(&CreateTokenRequest { user: name.clone(), label: name.clone() }, id);
+        response_survives(&CreateTokenResponse { token: secret }, id);
+        request_survives(&DeleteTokenRequest { user: name.clone(), label: name }, id);
+    }
+
+    #[test]
+    fn rules(rules in prop::collection::vec(rule(), 0..5), after in prop::option::of(rule()), principal in text(), number in any::<u32>(), id in any::<u64>()) {
+        let id = CorrelationId(id);
+        request_survives(&AddRulesRequest { rules: rules.clone() }, id);
+        response_survives(&AddRulesResponse { changed: number }, id);
+        request_survives(&DeleteRulesRequest { rules: rules.clone() }, id);
+        response_survives(&DeleteRulesResponse { changed: number }, id);
+        request_survives(&ListRulesRequest { principal: principal.clone(), after, limit: number }, id);
+        response_survives(&ListRulesResponse { rules, more: number == 0 }, id);
+        let login = [LoginKind::Anonymous, LoginKind::Password, LoginKind::Token, LoginKind::FirstAdministrator][number as usize % 4];
+        response_survives(&WhoAmIResponse { principal, login }, id);
     }
 }

@@ -1,8 +1,11 @@
 //! Hello: the first request of a session.
 
+use std::fmt;
+
 use super::body::{BodyError, BodyReader, BodyWriter};
 use super::message::{Message, Request, Response};
 use super::operation::Operation;
+use crate::secret::Secret;
 
 /// The session version that this release speaks.
 pub const SESSION_VERSION: u16 = 1;
@@ -10,8 +13,15 @@ pub const SESSION_VERSION: u16 = 1;
 /// Feature bits: what both ends have is in force. None is given yet.
 pub const FEATURES: u64 = 0;
 
+/// Authentication by user and password, as SASL's PLAIN (RFC 4616): authorization id, NUL, user, NUL, password. The authorization id is empty,
+/// or the user.
+pub const MECHANISM_PLAIN: &str = "PLAIN";
+
+/// Authentication by a token: its text.
+pub const MECHANISM_TOKEN: &str = "TOKEN";
+
 /// Says who calls, and what it can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HelloRequest {
     /// Lowest session version the client speaks.
     pub min_version: u16,
@@ -41,11 +51,41 @@ impl HelloRequest {
         }
     }
 
+    /// The same, with a user and a password.
+    #[must_use]
+    pub fn with_password(mut self, user: &str, password: &Secret) -> Self {
+        self.auth_mechanism = MECHANISM_PLAIN.into();
+        self.auth = ["", user, password.expose()].join("\0").into_bytes();
+        self
+    }
+
+    /// The same, with a token.
+    #[must_use]
+    pub fn with_token(mut self, token: &Secret) -> Self {
+        self.auth_mechanism = MECHANISM_TOKEN.into();
+        self.auth = token.expose().into();
+        self
+    }
+
     /// The highest version that lies in the client's range and in `min..=max`.
     #[must_use]
     pub fn choose_version(&self, min: u16, max: u16) -> Option<u16> {
         let highest = self.max_version.min(max);
         (highest >= self.min_version.max(min)).then_some(highest)
+    }
+}
+
+impl fmt::Debug for HelloRequest {
+    /// Without what the mechanism sends.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HelloRequest")
+            .field("min_version", &self.min_version)
+            .field("max_version", &self.max_version)
+            .field("features", &self.features)
+            .field("client_name", &self.client_name)
+            .field("auth_mechanism", &self.auth_mechanism)
+            .field("auth", &format_args!("{} bytes", self.auth.len()))
+            .finish()
     }
 }
 

@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod alter;
 mod body;
 mod broker;
@@ -34,11 +35,16 @@ mod operation;
 mod partitions;
 mod produce;
 mod producer_id;
+mod rules;
 mod status;
 mod subscribe;
+mod tokens;
 mod topic_config;
 mod topics;
+mod users;
+mod who_am_i;
 
+pub use access::{AccessOperations, AccessResource, AccessRule, EVERY_USER, NamePattern};
 pub use alter::{AddPartitionsRequest, AddPartitionsResponse, AlterTopicRequest, AlterTopicResponse, TrimRequest, TrimResponse};
 pub use body::{BodyError, BodyReader, BodyWriter, EncodeError};
 pub use broker::{BrokerSetting, DescribeBrokerRequest, DescribeBrokerResponse};
@@ -51,7 +57,7 @@ pub use groups::{
     DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, DescribeGroupResponse, GroupMember, GroupPartition, GroupState,
     ListGroupsRequest, ListGroupsResponse, ListedGroup,
 };
-pub use hello::{FEATURES, HelloRequest, HelloResponse, SESSION_VERSION, SessionLimits};
+pub use hello::{FEATURES, HelloRequest, HelloResponse, MECHANISM_PLAIN, MECHANISM_TOKEN, SESSION_VERSION, SessionLimits};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse, OffsetQuery};
 pub use liveness::{GoodbyeRequest, GoodbyeResponse, HeartbeatRequest, HeartbeatResponse};
 pub use membership::{
@@ -63,13 +69,20 @@ pub use metadata::{MetadataRequest, MetadataResponse, MissingTopic, PartitionMet
 pub use operation::Operation;
 pub use produce::{Acks, ProduceResponse, ProduceTarget};
 pub use producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+pub use rules::{AddRulesRequest, AddRulesResponse, DeleteRulesRequest, DeleteRulesResponse, ListRulesRequest, ListRulesResponse};
 pub use status::Status;
 pub use subscribe::{CreditRequest, SubscribeRequest, SubscribeResponse, UnsubscribeRequest, UnsubscribeResponse};
+pub use tokens::{CreateTokenRequest, CreateTokenResponse, DeleteTokenRequest, DeleteTokenResponse};
 pub use topic_config::{Durability, TopicConfig};
 pub use topics::{
     CreateTopicRequest, CreateTopicResponse, DeleteTopicRequest, DeleteTopicResponse, ListTopicsRequest, ListTopicsResponse,
     ListedTopic,
 };
+pub use users::{
+    DeleteUserRequest, DeleteUserResponse, ListUsersRequest, ListUsersResponse, ListedToken, ListedUser, PasswordChange,
+    PutUserMode, PutUserRequest, PutUserResponse,
+};
+pub use who_am_i::{LoginKind, WhoAmIRequest, WhoAmIResponse};
 
 /// The first byte of a version-2 session: the magic of the hello request.
 ///

@@ -98,6 +98,24 @@ operations! {
     DeleteGroup = 87,
     /// What the broker is, and how it fares.
     DescribeBroker = 96,
+    /// Creates a user, or changes its password, or whether it may log in.
+    PutUser = 97,
+    /// Deletes a user, its tokens, and the rules that name it.
+    DeleteUser = 98,
+    /// Users, page by page, without their secrets.
+    ListUsers = 99,
+    /// Makes a token for a user, which is told this once.
+    CreateToken = 100,
+    /// Deletes a token of a user.
+    DeleteToken = 101,
+    /// Allows principals more.
+    AddRules = 102,
+    /// Takes back what rules allow.
+    DeleteRules = 103,
+    /// Rules, page by page.
+    ListRules = 104,
+    /// Whom the broker takes the client for.
+    WhoAmI = 105,
 }
 
 impl fmt::Display for Operation {

@@ -125,6 +125,16 @@ statuses! {
     GroupActive = 85,
     /// The group's members divide partitions in another way.
     InconsistentStrategy = 86,
+    /// No user has that name.
+    UnknownUser = 96,
+    /// A user of that name exists.
+    UserExists = 97,
+    /// The user has no token of that label.
+    UnknownToken = 98,
+    /// The user has a token of that label.
+    TokenExists = 99,
+    /// Nobody would be left who may log in and administer the broker.
+    LastAdministrator = 100,
     /// A fault in the broker; its log says more.
     Internal = 999,
     /// The disk is full.
@@ -143,6 +153,8 @@ statuses! {
     TooManyProducers = 1006,
     /// The limit on members of a group, on groups with members, or on the memory for their patterns, is reached. Details: limit.
     TooManyMembers = 1007,
+    /// Logins fail too often, or too many wait for their passwords to be checked. Details: ms after which another attempt is looked at.
+    TooManyLogins = 1008,
 }
 
 impl Status {

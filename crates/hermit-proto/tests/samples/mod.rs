@@ -1,5 +1,6 @@
 //! One value of every message and frame, with fixed contents: the source of the examples in `docs/protocol.md`.
 
+mod access;
 mod groups;
 mod values;
 

@@ -9,6 +9,7 @@ pub(crate) fn all() -> Vec<Sample> {
     samples.extend(altered_topics());
     samples.extend(data());
     samples.extend(groups::all());
+    samples.extend(access::all());
     samples
 }
 
