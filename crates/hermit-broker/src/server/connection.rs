@@ -2,8 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -11,10 +9,10 @@ use hermit_proto::session::FIRST_BYTE;
 use hermit_proto::v1::{Handshake, HandshakeProgress, Role};
 use hermit_proto::{CorrelationId, v1};
 use rustix::net::sockopt;
-use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::stream::Stream;
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
 use crate::error::{BrokerError, to_wire};
@@ -26,8 +24,18 @@ const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
 /// What a connection's task works with.
 pub(super) struct Connection<'a> {
     pub(super) broker: &'a Broker,
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
+    pub(super) transport: Transport,
+}
+
+/// What is known of the way between a connection's peer and the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Transport {
     pub(super) peer: SocketAddr,
+    /// Whether it is TLS, so that secrets may be sent.
+    pub(super) encrypted: bool,
+    /// Whom the certificate names that the peer has shown, and that is valid, if it has shown one. Escaped, for the log.
+    pub(super) client_certificate: Option<String>,
 }
 
 /// Why a connection ends; all that is worth a line in the log.
@@ -58,7 +66,8 @@ pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
     if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
         tracing::debug!(%peer, error = %crate::error::line(&error), "small answers may be slow, or a vanished peer stay unnoticed");
     }
-    let connection = Connection { broker, stream, peer };
+    let transport = Transport { peer, encrypted: false, client_certificate: None };
+    let connection = Connection { broker, stream: Stream::Plain(stream), transport };
     let mut told = Told::new(broker, peer);
     let mut phase = broker.phase();
     let end = tokio::select! {
@@ -166,7 +175,7 @@ impl Connection<'_> {
         bytes.reserve(Handshake::MAX_BYTES);
         loop {
             self.stream.readable().await?;
-            match self.stream.try_read_buf(bytes) {
+            match self.stream.try_read_shared(bytes) {
                 Ok(0) => return Err(End::Peer),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -191,12 +200,11 @@ impl Connection<'_> {
 
     /// Resolves when the peer closes or breaks the connection; what it sends is thrown away. For peers that have nothing to say.
     pub(super) async fn closed(&self) -> End {
-        let mut sink = [0; 64];
         loop {
             if let Err(error) = self.stream.readable().await {
                 return error.into();
             }
-            match self.stream.try_read(&mut sink) {
+            match self.stream.discard() {
                 Ok(0) => return End::Peer,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -204,28 +212,6 @@ impl Connection<'_> {
             }
         }
     }
-}
-
-/// Reads what is there, without waiting. Where that leaves room, the system has no more: unlike `try_read_buf`, this then notes so, which spares
-/// the call that would find nothing.
-pub(super) fn try_read(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
-    let (mut reader, _writer) = stream.split();
-    match pin!(reader.read_buf(buffer)).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(read) => read,
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-    }
-}
-
-/// Writes what the socket takes now, without waiting; answers how much. What keeps it from taking more comes to light with the next write.
-pub(super) fn write_now(stream: &TcpStream, bytes: &[u8]) -> usize {
-    let mut written = 0;
-    while let Some(unwritten) = bytes.get(written..).filter(|unwritten| !unwritten.is_empty()) {
-        match stream.try_write(unwritten) {
-            Ok(more) if more > 0 => written += more,
-            _ => break,
-        }
-    }
-    written
 }
 
 /// Tells a peer that there is no room for it. Best effort: its send buffer is empty, so that this cannot block.

@@ -5,6 +5,7 @@ mod connection;
 mod reader;
 mod sendfile;
 mod session;
+mod stream;
 mod v1;
 mod warmer;
 

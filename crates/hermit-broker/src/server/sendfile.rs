@@ -7,8 +7,8 @@ use std::sync::Arc;
 use hermit_log::disk::DiskFile;
 use rustix::io::Errno;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
+use super::stream::Stream;
 use crate::limits::{COPY_BYTES, SENDFILE_BYTES};
 
 /// A range of a file that is being sent.
@@ -33,14 +33,14 @@ impl FileRange {
     /// # Errors
     /// `WouldBlock` while the socket takes none; `UnexpectedEof` where the file ends early: the peer was promised more, so that the
     /// connection cannot go on.
-    pub(super) fn try_send(&mut self, stream: &TcpStream) -> io::Result<u64> {
-        let sent = match self.file.descriptor() {
-            Some(descriptor) => {
+    pub(super) fn try_send(&mut self, stream: &Stream) -> io::Result<u64> {
+        let sent = match (stream, self.file.descriptor()) {
+            (Stream::Plain(socket), Some(descriptor)) => {
                 let mut position = self.position;
                 let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(SENDFILE_BYTES);
-                stream.try_io(Interest::WRITABLE, || {
+                socket.try_io(Interest::WRITABLE, || {
                     loop {
-                        match rustix::fs::sendfile(stream, descriptor, Some(&mut position), most) {
+                        match rustix::fs::sendfile(socket, descriptor, Some(&mut position), most) {
                             Err(Errno::INTR) => {}
                             // `try_io` clears the readiness at `WouldBlock` alone.
                             Err(Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
@@ -51,14 +51,14 @@ impl FileRange {
                     }
                 })?
             }
-            None => self.copy(stream)?,
+            _ => self.copy(stream)?,
         };
         self.position = self.position.saturating_add(sent);
         self.left_bytes = self.left_bytes.saturating_sub(sent);
         Ok(sent)
     }
 
-    fn copy(&self, stream: &TcpStream) -> io::Result<u64> {
+    fn copy(&self, stream: &Stream) -> io::Result<u64> {
         let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(COPY_BYTES);
         let mut buffer = vec![0; most];
         let read = self.file.read_full_at(&mut buffer, self.position)?;
@@ -68,21 +68,4 @@ impl FileRange {
         let sent = stream.try_write(buffer.get(..read).unwrap_or_default())?;
         Ok(sent as u64)
     }
-}
-
-/// Writes bytes that a file range follows, without waiting, so that the kernel sends both in one segment.
-///
-/// # Errors
-/// `WouldBlock` while the socket takes none.
-pub(super) fn try_write_more(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    stream.try_io(Interest::WRITABLE, || {
-        loop {
-            match rustix::net::send(stream, bytes, rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL) {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
-                Err(error) => return Err(error.into()),
-                Ok(sent) => return Ok(sent),
-            }
-        }
-    })
 }

@@ -22,8 +22,8 @@ use hermit_proto::{Deframer, magic};
 use tokio::time::{Instant, Sleep};
 
 use self::state::{Session, Stage};
-use super::connection::{Connection, End, try_read};
-use super::sendfile::{FileRange, try_write_more};
+use super::connection::{Connection, End};
+use super::sendfile::FileRange;
 use crate::broker::{Phase, reached};
 use crate::memory::Share;
 
@@ -40,7 +40,7 @@ const ROUND_BYTES: u64 = 1 << 20;
 const FAR: Duration = Duration::from_secs(3600);
 
 pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hello_deadline: Instant) -> End {
-    let session = Session::new(connection.broker.clone(), connection.peer);
+    let session = Session::new(connection.broker.clone(), connection.transport.peer);
     let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
     deframer.extend(&already_read);
     drop(already_read);
@@ -191,7 +191,7 @@ impl Driver<'_> {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        match try_read(&mut self.connection.stream, self.deframer.buffer()) {
+        match self.connection.stream.try_read(self.deframer.buffer()) {
             Ok(0) => {
                 let between = self.deframer.is_between_units();
                 self.at_end = Some(if between { End::Peer } else { End::Refused("the stream ended within a request".into()) });
@@ -244,7 +244,7 @@ impl Driver<'_> {
             return Ok(sent as u64);
         };
         if *head_bytes > 0 {
-            let sent = try_write_more(stream, out.get(..*head_bytes).unwrap_or(out))?;
+            let sent = stream.try_write_more(out.get(..*head_bytes).unwrap_or(out))?;
             out.advance(sent);
             *head_bytes = head_bytes.saturating_sub(sent);
             return Ok(sent as u64);

@@ -17,7 +17,7 @@ use crate::limits::{TURN_BYTES, V1_GATHER_BYTES};
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End};
 use crate::server::reader::{Reader, Step, Warmed};
-use crate::server::sendfile::{FileRange, try_write_more};
+use crate::server::sendfile::FileRange;
 use crate::server::warmer::Awaits;
 use crate::signal::Signal;
 
@@ -170,7 +170,7 @@ impl Consumer<'_> {
                 Ok(None) => {}
                 Err(BrokerError::Log(LogError::Corrupt { from, next })) => {
                     let (topic, partition) = (self.partition.topic(), self.partition.id());
-                    tracing::error!(peer = %self.connection.peer, %topic, %partition, %from, %next, "a damaged range was passed over");
+                    tracing::error!(peer = %self.connection.transport.peer, %topic, %partition, %from, %next, "a damaged range was passed over");
                     self.go_on_at(self.from.offset.max(next));
                 }
                 // Retention overtook the consumer.
@@ -265,7 +265,7 @@ impl Consumer<'_> {
         out.begin(self.from);
         let mut unsent = header;
         while !unsent.is_empty() {
-            match try_write_more(stream, unsent) {
+            match stream.try_write_more(unsent) {
                 Ok(sent) => unsent = unsent.get(sent..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     out.release();

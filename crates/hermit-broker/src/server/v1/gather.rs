@@ -5,13 +5,13 @@ use std::io;
 
 use hermit_log::Range;
 use hermit_proto::{Attributes, FrameError, FramePrefix, FrameSalt, FrameView, Offset};
-use tokio::net::TcpStream;
 
 use super::outgoing::{Left, Outgoing, Place};
 use super::unfold::{Sink, unfold};
 use crate::limits::{V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
 use crate::partition::Partition;
-use crate::server::connection::{End, write_now};
+use crate::server::connection::End;
+use crate::server::stream::Stream;
 
 /// Room that a thread keeps.
 const KEEP_BYTES: usize = 2 * V1_GATHER_BYTES;
@@ -50,7 +50,7 @@ pub(super) struct Gathering<'a> {
     pub(super) max_set_bytes: usize,
     /// Bytes that are read.
     pub(super) room_bytes: u64,
-    pub(super) stream: &'a TcpStream,
+    pub(super) stream: &'a Stream,
 }
 
 /// What a gathering came to.
@@ -94,7 +94,7 @@ impl Gathering<'_> {
         let salt = self.partition.salt();
         let bytes = self.read(room, &salt)?;
         let mut gathered = Gathered { at: self.at, next: self.next, is_damaged: false, before_large: starts_large(bytes) };
-        let sink = Sink { take: &|out| write_now(self.stream, out), most_bytes: V1_GATHER_BYTES };
+        let sink = Sink { take: &|out| self.stream.write_now(out), most_bytes: V1_GATHER_BYTES };
         let (mut rest, mut left) = (bytes, None);
         while !gathered.before_large {
             let (frame, behind) = match FrameView::split_stamped(rest, &salt) {

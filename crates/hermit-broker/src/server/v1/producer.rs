@@ -17,7 +17,7 @@ use crate::error::BrokerError;
 use crate::hooks::Client;
 use crate::memory::Share;
 use crate::partition::Partition;
-use crate::server::connection::{Connection, End, try_read};
+use crate::server::connection::{Connection, End};
 use crate::signal::Signal;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
@@ -46,7 +46,7 @@ pub(in crate::server) async fn produce(
     drop(already_read);
     let mut producer = Producer {
         share: connection.broker.budget().share(),
-        address: connection.peer.to_string(),
+        address: connection.transport.peer.to_string(),
         connection,
         partition,
         incoming,
@@ -173,7 +173,7 @@ impl Producer<'_> {
                     batch.frames().iter().for_each(|frame| self.owed.stored(frame.offset, frame.prefix.header.record_count));
                 }
                 Err(error) if error.is_retryable() && !matches!(error, BrokerError::ShuttingDown) => {
-                    tracing::debug!(peer = %self.connection.peer, error = %crate::error::line(&error), "frames were refused for now");
+                    tracing::debug!(peer = %self.connection.transport.peer, error = %crate::error::line(&error), "frames were refused for now");
                     self.owed.refused(batch.frames().len());
                 }
                 Err(error) => {
@@ -218,7 +218,7 @@ impl Producer<'_> {
     }
 
     fn read(&mut self) -> Result<(), End> {
-        match try_read(&mut self.connection.stream, self.incoming.deframer.buffer()) {
+        match self.connection.stream.try_read(self.incoming.deframer.buffer()) {
             // The peer may still read its answers.
             Ok(0) if self.incoming.deframer.is_between_units() => self.ending = Some(End::Peer),
             Ok(0) => self.ending = Some(End::Refused("the stream ended within a frame".into())),
