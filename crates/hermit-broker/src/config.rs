@@ -10,6 +10,7 @@ use crate::access::AccessConfig;
 use crate::error::BrokerError;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
+use crate::tls::TlsConfig;
 use crate::topic::TopicSettings;
 
 /// The settings of a broker.
@@ -54,6 +55,8 @@ pub struct BrokerConfig {
     /// What clients are told of the settings, as names and values, in the order of the manual: whoever starts the broker knows by which names
     /// its settings go. No secrets: every client may ask. Default: none.
     pub described_settings: Vec<(String, String)>,
+    /// TLS, on the same ports. Default: none. Needs the feature `tls`.
+    pub tls: Option<TlsConfig>,
     /// What an embedder has added. Default: nothing.
     pub hooks: Option<Arc<dyn Hooks>>,
 }
@@ -80,6 +83,7 @@ impl BrokerConfig {
             max_open_files: 2048,
             access: AccessConfig::default(),
             described_settings: Vec::new(),
+            tls: None,
             hooks: None,
         }
     }

@@ -32,6 +32,7 @@ mod signal;
 mod start;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tls;
 mod topic;
 
 pub use access::AccessConfig;
@@ -46,6 +47,7 @@ pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};
 pub use signal::Signal;
 pub use start::{ManifestRepair, OpenReport, PartitionReport};
+pub use tls::{TlsConfig, TlsReport};
 pub use topic::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVER, Topic, TopicMeta, TopicSettings};
 
 pub use hermit_log as log;

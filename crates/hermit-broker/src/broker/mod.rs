@@ -12,6 +12,7 @@ mod topics;
 
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use hermit_log::LogEnv;
 use hermit_proto::{PartitionId, TopicId, TopicName};
@@ -39,6 +40,7 @@ use crate::registry::Registry;
 use crate::reserve::Reserve;
 use crate::server::Warmer;
 use crate::start::{self, OpenReport, Started};
+use crate::tls::Tls;
 use crate::topic::Topic;
 
 /// A broker on a data directory. Cheap to clone; all clones are the same broker.
@@ -83,6 +85,7 @@ pub(crate) struct Inner {
     report: OpenReport,
     phase: watch::Sender<Phase>,
     budget: Arc<Budget>,
+    tls: Tls,
     connections: watch::Sender<usize>,
     warmer: OnceLock<Warmer>,
     /// Held until the broker is closed.
@@ -141,6 +144,7 @@ impl Broker {
     /// As [`Broker::open`].
     pub fn open_with(config: BrokerConfig, env: LogEnv) -> Result<Self, BrokerError> {
         config.check()?;
+        let tls = Tls::open(config.tls.as_ref(), wall_clock(&env))?;
         let ids = Ids::new(config.id_seed);
         let events = config.hooks.clone().map(|hooks| Arc::new(Events::new(hooks)));
         let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, events.as_ref(), &ids)?;
@@ -172,6 +176,7 @@ impl Broker {
             report,
             phase: watch::Sender::new(Phase::Running),
             budget,
+            tls,
             connections: watch::Sender::new(0),
             warmer: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
@@ -301,6 +306,14 @@ impl Broker {
         &self.inner.budget
     }
 
+    pub(crate) fn tls(&self) -> &Tls {
+        &self.inner.tls
+    }
+
+    pub(crate) fn wall_clock(&self) -> SystemTime {
+        wall_clock(&self.inner.env)
+    }
+
     /// Changes with every connection that comes or goes.
     pub(crate) fn connection_count(&self) -> watch::Receiver<usize> {
         self.inner.connections.subscribe()
@@ -318,6 +331,11 @@ impl Broker {
     pub(crate) fn downgrade(&self) -> WeakBroker {
         WeakBroker(Arc::downgrade(&self.inner))
     }
+}
+
+/// By the broker's clock.
+fn wall_clock(env: &LogEnv) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(env.clock.now())
 }
 
 /// A broker that lives only as long as somebody else has it.
