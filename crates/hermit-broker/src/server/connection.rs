@@ -12,6 +12,8 @@ use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+#[cfg(feature = "tls")]
+use super::handshake;
 use super::stream::Stream;
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
@@ -122,9 +124,8 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 
 async fn serve(connection: Connection<'_>) -> End {
     let deadline = Instant::now() + connection.broker.limits().handshake_timeout;
-    let mut bytes = BytesMut::new();
-    let first = match tokio::time::timeout_at(deadline, first_byte(&connection, &mut bytes)).await {
-        Ok(Ok(first)) => first,
+    let (connection, mut bytes, first) = match tokio::time::timeout_at(deadline, Box::pin(begin(connection))).await {
+        Ok(Ok(begun)) => begun,
         Ok(Err(end)) => return end,
         Err(_elapsed) => return End::Timeout("handshake"),
     };
@@ -134,7 +135,7 @@ async fn serve(connection: Connection<'_>) -> End {
     if Role::from_byte(first).is_none() {
         return End::Refused(format!("the connection begins with {first:#04x}, which is no protocol of this port"));
     }
-    let handshake = match tokio::time::timeout_at(deadline, handshake(&connection, &mut bytes)).await {
+    let handshake = match tokio::time::timeout_at(deadline, first_words(&connection, &mut bytes)).await {
         Ok(Ok(handshake)) => handshake,
         Ok(Err(end)) => return end,
         Err(_elapsed) => return End::Timeout("handshake"),
@@ -148,6 +149,23 @@ async fn serve(connection: Connection<'_>) -> End {
     }
 }
 
+/// Waits for the first byte of a protocol of this port: inside TLS, where the connection begins with that.
+async fn begin(connection: Connection<'_>) -> Result<(Connection<'_>, BytesMut, u8), End> {
+    let mut bytes = BytesMut::new();
+    let first = first_byte(&connection, &mut bytes).await?;
+    #[cfg(feature = "tls")]
+    if first == handshake::FIRST_BYTE {
+        let (connection, mut bytes) = handshake::secure(connection, &bytes).await?;
+        let first = first_byte(&connection, &mut bytes).await?;
+        return Ok((connection, bytes, first));
+    }
+    #[cfg(feature = "tls")]
+    if connection.broker.tls().is_required() {
+        return Err(handshake::refuse_plain(&connection.stream, first).await);
+    }
+    Ok((connection, bytes, first))
+}
+
 async fn first_byte(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result<u8, End> {
     loop {
         if let Some(first) = bytes.first() {
@@ -157,7 +175,7 @@ async fn first_byte(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result
     }
 }
 
-async fn handshake(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result<v1::Handshake, End> {
+async fn first_words(connection: &Connection<'_>, bytes: &mut BytesMut) -> Result<v1::Handshake, End> {
     loop {
         match Handshake::parse(bytes).map_err(|error| End::Refused(error.to_string()))? {
             HandshakeProgress::Complete { handshake, used_bytes } => {

@@ -2,7 +2,11 @@
 
 mod accept;
 mod connection;
+#[cfg(feature = "tls")]
+mod handshake;
 mod reader;
+#[cfg(feature = "tls")]
+mod secure;
 mod sendfile;
 mod session;
 mod stream;

@@ -1,6 +1,7 @@
 //! Sending a file's bytes to a socket: by `sendfile`, so that they never enter this process; by a bounded copy where the file has no
-//! descriptor, which is also the way that TLS will go.
+//! descriptor, and with TLS.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
@@ -10,6 +11,11 @@ use tokio::io::Interest;
 
 use super::stream::Stream;
 use crate::limits::{COPY_BYTES, SENDFILE_BYTES};
+
+thread_local! {
+    /// Where bytes are copied through. They go on at once, so that all connections of a thread use the same room in turn.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A range of a file that is being sent.
 #[derive(Debug)]
@@ -59,13 +65,23 @@ impl FileRange {
     }
 
     fn copy(&self, stream: &Stream) -> io::Result<u64> {
-        let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(COPY_BYTES);
-        let mut buffer = vec![0; most];
-        let read = self.file.read_full_at(&mut buffer, self.position)?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        #[cfg(feature = "tls")]
+        if let Stream::Secure(secure) = stream
+            && let Some(sent) = secure.try_finish()?
+        {
+            // These were read before.
+            return Ok(sent as u64);
         }
-        let sent = stream.try_write(buffer.get(..read).unwrap_or_default())?;
-        Ok(sent as u64)
+        let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(COPY_BYTES);
+        let mut room = ROOM.take();
+        room.resize(COPY_BYTES, 0);
+        let bytes = room.get_mut(..most).unwrap_or_default();
+        let sent = match self.file.read_full_at(bytes, self.position) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => stream.try_write(bytes.get(..read).unwrap_or_default()),
+            Err(error) => Err(error),
+        };
+        ROOM.set(room);
+        Ok(sent? as u64)
     }
 }

@@ -9,6 +9,9 @@ use rustix::io::Errno;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
 
+#[cfg(feature = "tls")]
+use super::secure::SecureStream;
+
 /// A socket.
 ///
 /// **Who writes comes again with the same bytes**: after `WouldBlock`, and with what was not taken, the next bytes to be written begin with those that were offered.
@@ -16,6 +19,9 @@ use tokio::net::TcpStream;
 pub(super) enum Stream {
     /// The socket itself.
     Plain(TcpStream),
+    /// TLS over it.
+    #[cfg(feature = "tls")]
+    Secure(Box<SecureStream>),
 }
 
 impl Stream {
@@ -23,6 +29,8 @@ impl Stream {
     pub(super) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.readable().await,
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.socket.readable().await,
         }
     }
 
@@ -30,6 +38,8 @@ impl Stream {
     pub(super) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.writable().await,
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.socket.writable().await,
         }
     }
 
@@ -47,6 +57,8 @@ impl Stream {
                     Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
                 }
             }
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.try_read(buffer),
         }
     }
 
@@ -57,6 +69,8 @@ impl Stream {
     pub(super) fn try_read_shared(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_read_buf(buffer),
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.try_read_shared(buffer),
         }
     }
 
@@ -67,6 +81,8 @@ impl Stream {
     pub(super) fn discard(&self) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_read(&mut [0; 64]),
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.try_read_shared(&mut BytesMut::new()),
         }
     }
 
@@ -77,6 +93,8 @@ impl Stream {
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.try_write(bytes),
         }
     }
 
@@ -87,6 +105,26 @@ impl Stream {
     pub(super) fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => send_more(socket, bytes),
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.try_write_more(bytes),
+        }
+    }
+
+    /// Whether bytes came since the last look that no read has told of: with TLS, part of a record.
+    pub(super) fn take_received(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.take_received(),
+        }
+    }
+
+    /// Whether the socket took bytes since the last look that no write has told of.
+    pub(super) fn take_sent(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Secure(secure) => secure.take_sent(),
         }
     }
 

@@ -182,10 +182,5 @@ mod without {
             let rule = "this build has no TLS: build hermit-broker with the feature `tls`".into();
             Err(BrokerError::InvalidConfig { field: "tls", rule })
         }
-
-        #[expect(clippy::unused_self, reason = "as with the feature")]
-        pub(crate) const fn is_required(&self) -> bool {
-            false
-        }
     }
 }

@@ -68,6 +68,8 @@ statuses! {
     NotAuthorized = 5,
     /// Hello is missing, or came twice.
     BadSessionState = 6,
+    /// Connections without TLS are not taken here.
+    TlsRequired = 7,
     /// No topic of that name or id.
     UnknownTopic = 16,
     /// The topic has no such partition. Details: the topic's partition count.

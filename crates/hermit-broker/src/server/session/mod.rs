@@ -203,7 +203,11 @@ impl Driver<'_> {
                 self.more = true;
                 self.share.set(self.deframer.buffered_bytes() as u64);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if self.connection.stream.take_received() {
+                    self.read_at = Instant::now();
+                }
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -228,7 +232,12 @@ impl Driver<'_> {
                     self.written_at = Instant::now();
                     round_bytes += sent;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    if self.connection.stream.take_sent() {
+                        self.written_at = Instant::now();
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }

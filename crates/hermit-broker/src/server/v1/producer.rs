@@ -227,7 +227,11 @@ impl Producer<'_> {
                 self.more = true;
                 self.share.set(self.incoming.deframer.buffered_bytes() as u64);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if self.connection.stream.take_received() {
+                    self.last_read = Instant::now();
+                }
+            }
             Err(error) => return Err(error.into()),
         }
         Ok(())
