@@ -12,6 +12,8 @@ use crate::conn::Link;
 use crate::consumer::ConsumerBuilder;
 use crate::error::Result;
 use crate::producer::ProducerBuilder;
+#[cfg(feature = "tls")]
+use crate::tls::{Connector, TlsConfig};
 
 /// A connection to a broker, shared by the producers, consumers and admins made from it. Cheap to clone.
 ///
@@ -135,6 +137,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Connects with TLS. Default: without. Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.config.tls = Some(tls);
+        self
+    }
+
     /// Connects, trying each server once.
     ///
     /// # Errors
@@ -152,7 +162,13 @@ impl ClientBuilder {
     /// # Errors
     /// [`Error::Config`](crate::Error::Config).
     pub fn start(self) -> Result<Client> {
-        self.config.check()?;
-        Ok(Client { link: Link::start(Arc::new(self.config)) })
+        #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS is made from it"))]
+        let mut config = self.config;
+        config.check()?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &config.tls {
+            config.connector = Some(Connector::new(tls)?);
+        }
+        Ok(Client { link: Link::start(Arc::new(config)) })
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::backoff::BackoffConfig;
 use crate::error::{Error, Result};
+#[cfg(feature = "tls")]
+use crate::tls::{Connector, TlsConfig};
 
 /// The settings of a [`Client`](crate::Client); see [`ClientBuilder`](crate::ClientBuilder).
 #[derive(Clone, Debug)]
@@ -18,6 +20,11 @@ pub(crate) struct ClientConfig {
     pub(crate) heartbeat_interval: Duration,
     pub(crate) backoff: BackoffConfig,
     pub(crate) max_unit_bytes: u64,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsConfig>,
+    /// Made from `tls` when the client is started.
+    #[cfg(feature = "tls")]
+    pub(crate) connector: Option<Connector>,
 }
 
 /// What the hello says for authentication. Reserved: the broker of this release asks for none.
@@ -45,6 +52,10 @@ impl Default for ClientConfig {
             heartbeat_interval: Duration::from_secs(10),
             backoff: BackoffConfig::default(),
             max_unit_bytes: 128 << 20,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "tls")]
+            connector: None,
         }
     }
 }

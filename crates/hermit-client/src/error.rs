@@ -45,6 +45,14 @@ pub enum Error {
         /// What broke it.
         source: Arc<io::Error>,
     },
+    /// TLS could not be had. It is tried again, as a broker that cannot be reached is.
+    #[error("no TLS with {server}: {source}")]
+    Tls {
+        /// The broker's address.
+        server: Arc<str>,
+        /// Why not.
+        source: TlsFault,
+    },
     /// The broker sent what the protocol does not allow; the connection was closed.
     #[error("{server} broke the protocol: {source}")]
     Protocol {
@@ -296,6 +304,51 @@ pub enum Fencing {
     Overtaken,
 }
 
+/// Why there is no TLS: [`Error::Tls`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsFault {
+    /// The broker's certificate was issued by nobody who is believed.
+    #[error(
+        "its certificate was issued by an authority that is not believed here: name a file with that authority's certificate (`TlsConfig::ca_file`)"
+    )]
+    UnknownAuthority,
+    /// The broker's certificate is for other names.
+    #[error(
+        "its certificate is for another name{}: connect by a name that it is for, or say it (`TlsConfig::server_name`)",
+        listed(names)
+    )]
+    WrongName {
+        /// Those names.
+        names: Arc<str>,
+    },
+    /// The broker's certificate has expired, or the clock of this machine is wrong.
+    #[error("its certificate has expired (by this machine's clock): it has to be renewed")]
+    Expired,
+    /// The broker's certificate is not valid yet, or the clock of this machine is wrong.
+    #[error("its certificate is not valid yet (by this machine's clock)")]
+    NotValidYet,
+    /// Something else came than TLS, or nothing.
+    #[error("it does not answer with TLS: it may not be switched on there, or this is another server's port")]
+    NotSpoken,
+    /// The broker takes only clients that show a certificate.
+    #[error("it asks for a client certificate: show one (`TlsConfig::client_certificate_files`)")]
+    ClientCertificateRequired,
+    /// The broker does not believe the client's certificate.
+    #[error("it does not believe the client certificate ({why})")]
+    ClientCertificateRefused {
+        /// The alert that it sent.
+        why: Arc<str>,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(Arc<str>),
+}
+
+fn listed(names: &str) -> String {
+    if names.is_empty() { String::new() } else { format!(" ({names})") }
+}
+
 /// How a peer broke the protocol.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -384,6 +437,11 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } => Fault::Network,
             Self::Protocol { .. } => Fault::Broker,
+            Self::Tls { source, .. } => match source {
+                TlsFault::Expired | TlsFault::NotValidYet => Fault::Broker,
+                TlsFault::Other(_) => Fault::Network,
+                _ => Fault::Caller,
+            },
             Self::Refused { source, .. } => status_fault(source.status),
             Self::DeliveryTimeout { source, .. } => source.as_ref().map_or(Fault::Network, |source| source.fault()),
             Self::OutcomeUnknown { source } => source.fault(),
@@ -420,7 +478,7 @@ impl Error {
 
     /// Whether the connection, not the request, is what failed.
     pub(crate) const fn is_transport(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. })
+        matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::Tls { .. })
     }
 
     pub(crate) fn refused(operation: Operation, source: WireError) -> Self {
@@ -440,6 +498,7 @@ const fn status_fault(status: Status) -> Fault {
         Status::Malformed
         | Status::NotAuthenticated
         | Status::NotAuthorized
+        | Status::TlsRequired
         | Status::UnknownTopic
         | Status::UnknownPartition
         | Status::TopicExists

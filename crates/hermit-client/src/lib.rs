@@ -10,6 +10,8 @@ mod conn;
 mod consumer;
 mod error;
 mod producer;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use admin::{Admin, Committed};
 pub use backoff::BackoffConfig;
@@ -19,11 +21,14 @@ pub use consumer::{
     Parallel, Position, RebalanceListener, Record, RecordHeaders, RecordRef, RecordStream, Records, RecordsIter, Revoked, Start,
     Subscription, TopicPartition,
 };
-pub use error::{Error, Fault, Fencing, ProtocolFault, RecordFault, Result};
+pub use error::{Error, Fault, Fencing, ProtocolFault, RecordFault, Result, TlsFault};
 pub use producer::{
     BatchDelivery, BatchMetadata, BatchOutcome, Delivery, Keyless, Producer, ProducerBuilder, ProducerIdentity, ProducerRecord,
     RecordMetadata,
 };
+
+#[cfg(feature = "tls")]
+pub use tls::TlsConfig;
 
 pub use hermit_proto::session::{
     Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, Durability,

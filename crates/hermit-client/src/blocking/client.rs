@@ -86,6 +86,11 @@ settings! { ClientBuilder of ClientBuilder:
     auth(mechanism: impl Into<String>, initial: impl Into<Vec<u8>>),
 }
 
+#[cfg(feature = "tls")]
+settings! { ClientBuilder of ClientBuilder:
+    tls(tls: crate::TlsConfig),
+}
+
 impl ClientBuilder {
     /// Connects, trying each server once.
     ///

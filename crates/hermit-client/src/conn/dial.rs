@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use hermit_proto::session::{HelloRequest, HelloResponse, Message, Operation, Request, Response};
 use hermit_proto::{CorrelationId, Deframer, Unit, UnitLimits, magic};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -36,7 +36,6 @@ pub(super) async fn dial(config: &ClientConfig, server: &Arc<str>, number: u64) 
 
 async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -> Result<Session> {
     let unreachable = |source| Error::Unreachable { server: server.clone(), source: Arc::new(source) };
-    let lost = |source| Error::ConnectionLost { server: server.clone(), source: Arc::new(source) };
     // Apart from connecting, so that a name that leads nowhere is told from a broker that does not answer.
     let unresolved = |error: io::Error| {
         let text = error.to_string();
@@ -44,9 +43,34 @@ async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -
         unreachable(io::Error::new(io::ErrorKind::NotFound, format!("the host name could not be resolved ({why})")))
     };
     let addresses: Vec<_> = tokio::net::lookup_host(&**server).await.map_err(unresolved)?.collect();
-    let mut socket = TcpStream::connect(&*addresses).await.map_err(unreachable)?;
+    let socket = TcpStream::connect(&*addresses).await.map_err(unreachable)?;
     socket.set_nodelay(true).map_err(unreachable)?;
+    #[cfg(feature = "tls")]
+    if let Some(connector) = &config.connector {
+        let shaken = connector.shake(server, socket).await;
+        let socket = shaken.map_err(|error| match crate::tls::handshake_fault(&error) {
+            Some(source) => Error::Tls { server: server.clone(), source },
+            None => lost(server, error),
+        })?;
+        return greet(config, server, number, socket, tokio::io::split).await;
+    }
+    greet(config, server, number, socket, TcpStream::into_split).await
+}
 
+/// Says hello over a socket, which is then split for the session's reader and writer.
+async fn greet<S, R, W>(
+    config: &ClientConfig,
+    server: &Arc<str>,
+    number: u64,
+    mut socket: S,
+    split: impl FnOnce(S) -> (R, W),
+) -> Result<Session>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let lost = |source| lost(server, source);
     let hello = HelloRequest {
         auth_mechanism: config.auth.mechanism.clone(),
         auth: config.auth.initial.clone(),
@@ -55,6 +79,7 @@ async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -
     let mut request = BytesMut::new();
     hello.encode(HELLO, &mut request)?;
     socket.write_all(&request).await.map_err(lost)?;
+    socket.flush().await.map_err(lost)?;
 
     let limits = UnitLimits { max_key_bytes: MAX_KEY_BYTES, max_body_bytes: config.max_unit_bytes };
     let mut deframer = Deframer::new(&[magic::RESPONSE, magic::DELIVERY], limits);
@@ -74,10 +99,20 @@ async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -
 
     let (outgoing, to_write) = mpsc::unbounded_channel();
     let session = Session::new(server.clone(), hello, number, outgoing);
-    let (read_half, write_half) = socket.into_split();
+    let (read_half, write_half) = split(socket);
     tokio::spawn(reader::run(read_half, deframer, heartbeat, session.clone()));
     tokio::spawn(writer::run(write_half, to_write, session.clone()));
     Ok(session)
+}
+
+/// The connection broke before there was a session. A broker says by TLS that it does not believe the client, or asks for a certificate, when the
+/// client has its handshake behind it.
+fn lost(server: &Arc<str>, source: io::Error) -> Error {
+    #[cfg(feature = "tls")]
+    if let Some(source) = crate::tls::fault_of(&source) {
+        return Error::Tls { server: server.clone(), source };
+    }
+    Error::ConnectionLost { server: server.clone(), source: Arc::new(source) }
 }
 
 fn read_hello(server: &Arc<str>, unit: &Unit) -> Result<HelloResponse> {
