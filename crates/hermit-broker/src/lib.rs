@@ -4,6 +4,7 @@
 //! [`Broker::serve`] serves both native protocols over TCP, version 1 and version 2, on one port.
 
 pub mod access;
+mod address;
 mod broker;
 mod config;
 mod directories;
@@ -45,6 +46,7 @@ pub use limits::{LimitError, Limits};
 pub use manifest::{Damage, FORMAT_VERSION, RecordError};
 pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};
+pub use server::ConnectionCounts;
 pub use signal::Signal;
 pub use start::{ManifestRepair, OpenReport, PartitionReport};
 pub use tls::{TlsConfig, TlsReport};

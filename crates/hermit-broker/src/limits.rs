@@ -17,9 +17,19 @@ pub struct Limits {
     pub max_request_bytes: u32,
     /// Most connections at a time. Default 10,000, at least 1. An idle one costs some KiB and one descriptor.
     pub max_connections: usize,
+    /// Most connections at a time from one address (IPv6: from one /64 network). Default 5,000, at least 1. Behind a proxy or an address translation all
+    /// clients are one address: then it should be `max_connections`.
+    pub max_connections_per_address: usize,
+    /// Most connections that have not finished their handshake. Default 1,000, at least 1. They do not count among `max_connections`; where one more
+    /// comes, the oldest of the address that has most of them is closed. One costs some KiB, 16 KiB at most for what it sends, and one descriptor.
+    pub max_handshakes: usize,
     /// Most bytes *received* and not yet handed on, over all connections. Default 256 MiB; it must hold one request. At the limit the
-    /// broker stops reading, so that TCP slows the senders down.
+    /// broker stops reading, so that TCP slows the senders down. Three quarters of it are for frames over 64 KiB, which are read when
+    /// there is room for all of them, in turns; a version-1 frame counts twice.
     pub max_inflight_bytes: u64,
+    /// Bytes in a second below which the sender of a frame over 64 KiB gives others that wait their turn, and is closed where that is not possible.
+    /// Default 4 MiB, at least 1 KiB. A large one closes senders on slow lines under load; a small one has everybody wait for them.
+    pub min_large_frame_rate: u64,
     /// Most answers that one connection may be owed. Default 10,000, at least 1. At the limit the broker stops reading from it.
     pub max_pending_answers: usize,
     /// Most subscriptions in one version-2 session. Default 1,024, at least 1. One costs some 300 bytes.
@@ -30,6 +40,11 @@ pub struct Limits {
     pub max_total_partitions: usize,
     /// Most positions (group, topic, partition) that are kept. Default 1,000,000. One costs some 150 bytes.
     pub max_committed_positions: usize,
+    /// Most positions of one group. Default 100,000, at least 1. It keeps one group from using up `max_committed_positions`.
+    pub max_group_positions: usize,
+    /// Most bytes that the members of all groups take together, counted roughly: their names, what they subscribe to, and what they are assigned. Default
+    /// 256 MiB, at least 64 KiB.
+    pub max_membership_bytes: u64,
     /// Most consumer groups with members at a time. Default 10,000, at least 1. One costs some KiB, and some 200 bytes for each of its partitions.
     pub max_active_groups: u32,
     /// Most members of one group. Default 1,000, at least 1. One costs some KiB, and what its subscription takes.
@@ -79,12 +94,17 @@ impl Default for Limits {
             max_record_count: 1_000_000,
             max_request_bytes: 51 << 20,
             max_connections: 10_000,
+            max_connections_per_address: 5000,
+            max_handshakes: 1000,
             max_inflight_bytes: 256 << 20,
+            min_large_frame_rate: 4 << 20,
             max_pending_answers: 10_000,
             max_subscriptions: 1024,
             max_partitions: 1024,
             max_total_partitions: 100_000,
             max_committed_positions: 1_000_000,
+            max_group_positions: 100_000,
+            max_membership_bytes: 256 << 20,
             max_active_groups: 10_000,
             max_group_members: 1000,
             max_member_subscriptions: 256,
@@ -140,6 +160,11 @@ impl Limits {
         at_least("max_record_count", self.max_record_count.into(), 1)?;
         at_least("max_request_bytes", self.max_request_bytes.into(), frame.saturating_add(1024))?;
         at_least("max_connections", self.max_connections as u64, 1)?;
+        at_least("max_connections_per_address", self.max_connections_per_address as u64, 1)?;
+        at_least("max_handshakes", self.max_handshakes as u64, 1)?;
+        at_least("min_large_frame_rate", self.min_large_frame_rate, 1024)?;
+        at_least("max_group_positions", self.max_group_positions as u64, 1)?;
+        at_least("max_membership_bytes", self.max_membership_bytes, 64 << 10)?;
         at_least("max_inflight_bytes", self.max_inflight_bytes, u64::from(self.max_request_bytes).saturating_add(64 << 10))?;
         at_least("max_pending_answers", self.max_pending_answers as u64, 1)?;
         at_least("max_subscriptions", self.max_subscriptions.into(), 1)?;

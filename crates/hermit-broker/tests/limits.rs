@@ -94,16 +94,45 @@ async fn connections_beyond_the_limit_are_told_and_others_live() {
     for _ in 0..3 {
         sessions.push(Session::open(&server).await);
     }
+    // Who it is for is known once it has said so: version 1 has no words for it.
+    let mut old = server.connect().await;
+    old.write_all(b"\x01\x01t\0\0\0\0").await.unwrap();
+    let mut rest = Vec::new();
+    within(tokio::io::AsyncReadExt::read_to_end(&mut old, &mut rest)).await.unwrap();
+    assert_eq!(rest, b"");
     let mut fourth = Session::raw(&server).await;
-    let unit = fourth.read_unit().await.unwrap();
-    assert_eq!((unit.correlation(), unit.header().record_count), (CorrelationId(0), Status::TooManyConnections.code()));
+    let refused = fourth.call(&HelloRequest::new("fourth")).await.unwrap_err();
+    assert_eq!((refused.status, refused.details), (Status::TooManyConnections, vec![3]));
     assert!(fourth.read_unit().await.is_none());
+    assert_eq!(server.broker.connection_counts().turned_away, 2);
     for session in &mut sessions {
         session.call(&HeartbeatRequest).await.unwrap();
     }
     drop(sessions);
     eventually("there is room", || server.broker.connections() == 0).await;
     Session::open(&server).await.call(&HeartbeatRequest).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn unfinished_handshakes_make_room_and_take_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    (config.limits.max_connections, config.limits.max_handshakes) = (2, 5);
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let mut stream = server.connect().await;
+        stream.write_all(b"\x01").await.unwrap();
+        waiting.push(stream);
+    }
+    eventually("the oldest were closed", || server.broker.connection_counts().put_out == 15).await;
+    session.call(&HeartbeatRequest).await.unwrap();
+    Session::open(&server).await.call(&HeartbeatRequest).await.unwrap();
+    drop((session, waiting));
+    eventually("all are gone", || server.broker.connections() == 0).await;
+    assert_eq!(server.broker.connection_counts().open, 0);
     server.stop().await;
 }
 

@@ -26,7 +26,7 @@ pub(crate) use positions::offsets_settings;
 pub(crate) use stop::{Phase, reached};
 
 use crate::config::BrokerConfig;
-use crate::error::{BrokerError, Counted};
+use crate::error::BrokerError;
 use crate::events::Events;
 use crate::groups::Groups;
 use crate::ids::Ids;
@@ -38,7 +38,7 @@ use crate::partition::Partition;
 use crate::producers::ProducerIds;
 use crate::registry::Registry;
 use crate::reserve::Reserve;
-use crate::server::Warmer;
+use crate::server::{ConnectionCounts, Door, Lines, Warmer};
 use crate::start::{self, OpenReport, Started};
 use crate::tls::Tls;
 use crate::topic::Topic;
@@ -87,6 +87,8 @@ pub(crate) struct Inner {
     budget: Arc<Budget>,
     tls: Tls,
     connections: watch::Sender<usize>,
+    door: Arc<Door>,
+    lines: Lines,
     warmer: OnceLock<Warmer>,
     /// Held until the broker is closed.
     lock: Mutex<Option<Box<dyn hermit_log::disk::DirLock>>>,
@@ -178,6 +180,8 @@ impl Broker {
             budget,
             tls,
             connections: watch::Sender::new(0),
+            door: Door::new(&config.limits),
+            lines: Lines::new(),
             warmer: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
             config,
@@ -290,16 +294,26 @@ impl Broker {
         *self.inner.connections.borrow()
     }
 
-    /// Counts a connection in, if the limit allows.
-    pub(crate) fn connect(&self) -> Result<Connected, BrokerError> {
-        let limit = self.limits().max_connections;
-        let mut before = 0;
-        self.inner.connections.send_modify(|count| {
-            before = *count;
-            *count += 1;
-        });
-        let connected = Connected { broker: self.clone() };
-        if before < limit { Ok(connected) } else { Err(BrokerError::TooMany { what: Counted::Connections, limit: limit as u64 }) }
+    /// Client connections, by how far they are, and what became of those that were too many.
+    #[must_use]
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        self.inner.door.counts()
+    }
+
+    /// Counts a connection in that begins its handshake.
+    pub(crate) fn connect(&self) -> Connected {
+        self.inner.connections.send_modify(|count| *count += 1);
+        Connected { broker: self.clone() }
+    }
+
+    /// Who is let in.
+    pub(crate) fn door(&self) -> &Arc<Door> {
+        &self.inner.door
+    }
+
+    /// What is written about connections, and how often.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.inner.lines
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {

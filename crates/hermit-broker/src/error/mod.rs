@@ -278,6 +278,8 @@ pub enum BrokerError {
 pub enum Counted {
     /// Client connections.
     Connections,
+    /// Client connections from one address.
+    ConnectionsOfAddress,
     /// Partitions of one topic.
     Partitions,
     /// Partitions of all topics.
@@ -302,6 +304,7 @@ impl std::fmt::Display for Counted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Connections => "connections",
+            Self::ConnectionsOfAddress => "connections from one address",
             Self::Partitions => "partitions of one topic",
             Self::TotalPartitions => "partitions of all topics",
             Self::Subscriptions => "subscriptions of one session",

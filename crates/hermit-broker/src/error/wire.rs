@@ -61,7 +61,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
             wire(Status::TooLarge).field("group").detail(*limit_bytes).detail(*bytes)
         }
         BrokerError::TooMany { what, limit } => match what {
-            Counted::Connections => wire(Status::TooManyConnections).detail(*limit),
+            Counted::Connections | Counted::ConnectionsOfAddress => wire(Status::TooManyConnections).detail(*limit),
             Counted::Subscriptions => wire(Status::TooManySubscriptions).detail(*limit),
             Counted::Partitions => wire(Status::InvalidConfig).field("partitions").detail(*limit),
             Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),

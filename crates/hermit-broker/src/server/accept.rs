@@ -1,4 +1,4 @@
-//! Taking connections in: within the limit, with patience where the system has no descriptors left, and each in a task of its own.
+//! Taking connections in: with patience where the system has no descriptors left, and each in a task of its own.
 
 use std::io;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection;
+use super::line_gate::Line;
+use crate::address::PeerAddress;
 use crate::broker::{Broker, Phase, reached};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
@@ -31,7 +33,9 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
                     // Out of descriptors or memory: the connection stays in the backlog, and trying at once would spin.
-                    tracing::warn!(error = %crate::error::line(&error), wait_ms = back_off.as_millis(), "no connection can be taken in now");
+                    if let Line::Write { left_out } = broker.lines().not_taken_in.line() {
+                        tracing::warn!(error = %crate::error::line(&error), wait_ms = back_off.as_millis(), left_out, "no connection can be taken in now");
+                    }
                     tokio::time::sleep(back_off).await;
                     back_off = back_off.saturating_mul(2).min(LONGEST_BACK_OFF);
                 }
@@ -56,19 +60,12 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
 }
 
 fn take_in(broker: &Broker, tasks: &mut JoinSet<()>, stream: TcpStream, peer: std::net::SocketAddr) {
-    match broker.connect() {
-        Ok(connected) => {
-            let broker = broker.clone();
-            tasks.spawn(async move {
-                connection::run(&broker, stream, peer).await;
-                drop(connected);
-            });
-        }
-        Err(error) => {
-            tracing::warn!(%peer, error = %crate::error::line(&error), "a connection was turned away");
-            connection::turn_away(&stream, &error);
-        }
-    }
+    let (connected, entry) = (broker.connect(), broker.door().enter(PeerAddress::of(peer.ip())));
+    let broker = broker.clone();
+    tasks.spawn(async move {
+        connection::run(&broker, stream, peer, entry).await;
+        drop(connected);
+    });
 }
 
 /// Errors of `accept` that concern the one connection that was to be accepted.

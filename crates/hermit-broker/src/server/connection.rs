@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_proto::session::FIRST_BYTE;
+use hermit_proto::v1;
 use hermit_proto::v1::{Handshake, HandshakeProgress, Role};
-use hermit_proto::{CorrelationId, v1};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::door::Entry;
 #[cfg(feature = "tls")]
 use super::handshake;
+use super::line_gate::Line;
 use super::stream::Stream;
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
-use crate::error::{BrokerError, to_wire};
+use crate::error::BrokerError;
 use crate::events::Event;
 
 /// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
@@ -61,26 +63,52 @@ pub(super) enum End {
     /// The broker cannot go on with it.
     #[error("given up: {}", crate::error::line(.0))]
     Broker(#[from] BrokerError),
+    /// There are too many connections.
+    #[error("turned away: {}", crate::error::line(.0))]
+    TurnedAway(BrokerError),
+    /// It had not finished its handshake when others came.
+    #[error("its handshake was not over when newer connections needed room")]
+    PutOut,
 }
 
 /// Serves a connection to its end.
-pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr, entry: Entry) {
     if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
         tracing::debug!(%peer, error = %crate::error::line(&error), "small answers may be slow, or a vanished peer stay unnoticed");
     }
     let transport = Transport { peer, encrypted: false, client_certificate: None };
     let connection = Connection { broker, stream: Stream::Plain(stream), transport };
     let mut told = Told::new(broker, peer);
-    let mut phase = broker.phase();
+    let (mut phase, put_out) = (broker.phase(), entry.put_out());
     let end = tokio::select! {
-        end = Box::pin(serve(connection)) => end,
+        end = Box::pin(serve(connection, entry)) => end,
+        () = put_out => End::PutOut,
         () = reached(&mut phase, Phase::Cutting) => End::Stopping,
     };
     told.ends(&end);
+    tell(broker, peer, &end);
+}
+
+/// One line in the log, unless there were many of its kind lately: peers must not be able to fill the disk with them.
+fn tell(broker: &Broker, peer: SocketAddr, end: &End) {
+    let lines = broker.lines();
     match end {
         End::Peer | End::Stopping => tracing::debug!(%peer, %end, "connection ended"),
-        End::Broken(_) | End::Timeout(_) => tracing::info!(%peer, %end, "connection ended"),
-        End::Refused(_) | End::Broker(_) => tracing::warn!(%peer, %end, "connection closed"),
+        End::Broken(_) | End::Timeout(_) => {
+            if let Line::Write { left_out } = lines.ended.line() {
+                tracing::info!(%peer, %end, left_out, "connection ended");
+            }
+        }
+        End::Refused(_) | End::Broker(_) => {
+            if let Line::Write { left_out } = lines.closed.line() {
+                tracing::warn!(%peer, %end, left_out, "connection closed");
+            }
+        }
+        End::TurnedAway(_) | End::PutOut => {
+            if let Line::Write { left_out } = lines.turned_away.line() {
+                tracing::warn!(%peer, %end, left_out, "connection closed");
+            }
+        }
     }
 }
 
@@ -122,7 +150,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve(connection: Connection<'_>) -> End {
+async fn serve(connection: Connection<'_>, mut entry: Entry) -> End {
     let deadline = Instant::now() + connection.broker.limits().handshake_timeout;
     let (connection, mut bytes, first) = match tokio::time::timeout_at(deadline, Box::pin(begin(connection))).await {
         Ok(Ok(begun)) => begun,
@@ -130,7 +158,7 @@ async fn serve(connection: Connection<'_>) -> End {
         Err(_elapsed) => return End::Timeout("handshake"),
     };
     if first == FIRST_BYTE {
-        return Box::pin(session::run(connection, bytes, deadline)).await;
+        return Box::pin(session::run(connection, entry, bytes, deadline)).await;
     }
     if Role::from_byte(first).is_none() {
         return End::Refused(format!("the connection begins with {first:#04x}, which is no protocol of this port"));
@@ -140,6 +168,10 @@ async fn serve(connection: Connection<'_>) -> End {
         Ok(Err(end)) => return end,
         Err(_elapsed) => return End::Timeout("handshake"),
     };
+    // Version 1 has no words for a refusal.
+    if let Err(error) = entry.open() {
+        return End::TurnedAway(error);
+    }
     match handshake {
         Handshake::Producer { topic, partition } => Box::pin(serve_v1::produce(connection, bytes, topic, partition)).await,
         Handshake::Consumer { group, topic, partition } => Box::pin(serve_v1::consume(connection, group, topic, partition)).await,
@@ -230,11 +262,4 @@ impl Connection<'_> {
             }
         }
     }
-}
-
-/// Tells a peer that there is no room for it. Best effort: its send buffer is empty, so that this cannot block.
-pub(super) fn turn_away(stream: &TcpStream, error: &BrokerError) {
-    let mut answer = BytesMut::new();
-    to_wire(error).encode(CorrelationId(0), &mut answer);
-    let _told = stream.try_write(&answer);
 }

@@ -2,8 +2,10 @@
 
 mod accept;
 mod connection;
+mod door;
 #[cfg(feature = "tls")]
 mod handshake;
+mod line_gate;
 mod reader;
 #[cfg(feature = "tls")]
 mod secure;
@@ -17,6 +19,9 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+pub use door::ConnectionCounts;
+pub(crate) use door::Door;
+pub(crate) use line_gate::Lines;
 pub(crate) use warmer::Warmer;
 
 use crate::broker::{Broker, Phase};

@@ -5,6 +5,7 @@ use hermit_proto::{CorrelationId, Unit};
 
 use super::state::{Session, Stage};
 use crate::broker::PROGRAM;
+use crate::error::to_wire;
 
 impl Session {
     pub(super) fn hello(&mut self, unit: &Unit) {
@@ -30,6 +31,11 @@ impl Session {
         if !hello.auth_mechanism.is_empty() {
             let message = "this broker authenticates nobody: leave the mechanism out";
             return Err(WireError::new(Status::NotAuthenticated, message).field("auth_mechanism"));
+        }
+        if let Err(error) = self.entry.open() {
+            let told = to_wire(&error);
+            self.turned_away = Some(error);
+            return Err(told);
         }
         let limits = self.broker.limits();
         let heartbeat = limits.heartbeat_interval.as_millis();

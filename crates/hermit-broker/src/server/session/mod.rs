@@ -23,6 +23,7 @@ use tokio::time::{Instant, Sleep};
 
 use self::state::{Session, Stage};
 use super::connection::{Connection, End};
+use super::door::Entry;
 use super::sendfile::FileRange;
 use crate::broker::{Phase, reached};
 use crate::memory::Share;
@@ -39,8 +40,8 @@ const ROUND_BYTES: u64 = 1 << 20;
 /// A long time, where there is no deadline.
 const FAR: Duration = Duration::from_secs(3600);
 
-pub(super) async fn run(connection: Connection<'_>, already_read: BytesMut, hello_deadline: Instant) -> End {
-    let session = Session::new(connection.broker.clone(), connection.transport.peer);
+pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: BytesMut, hello_deadline: Instant) -> End {
+    let session = Session::new(connection.broker.clone(), connection.transport.peer, entry);
     let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
     deframer.extend(&already_read);
     drop(already_read);
@@ -100,7 +101,8 @@ impl Driver<'_> {
                 Err(error) => return error.into(),
             };
             if self.is_over() {
-                return self.at_end.take().unwrap_or(if stopping { End::Stopping } else { End::Peer });
+                let end = self.session.turned_away.take().map(End::TurnedAway).or_else(|| self.at_end.take());
+                return end.unwrap_or(if stopping { End::Stopping } else { End::Peer });
             }
             self.rest();
             // What waits in the buffer is not told by the socket.

@@ -15,13 +15,14 @@ use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::limits::GATHER_BYTES;
+use crate::server::door::Entry;
 use crate::server::sendfile::FileRange;
 use crate::signal::Signal;
 
 /// The key of a request is a produce target at most; a version later it may be a little more.
 const MAX_KEY_BYTES: u32 = 1024;
 /// Most bytes of a request before the session was opened.
-const MAX_HELLO_BYTES: u64 = 64 << 10;
+const MAX_HELLO_BYTES: u64 = 16 << 10;
 
 /// Where the session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,9 @@ pub(super) struct Session {
     pub(super) client: String,
     /// Where it connects from.
     pub(super) address: String,
+    pub(super) entry: Entry,
+    /// Why there was no room for the session, if so.
+    pub(super) turned_away: Option<BrokerError>,
     /// Subscriptions that may have something to say, first come, first served.
     ready: VecDeque<CorrelationId>,
     /// Room for the tokens of what has moved.
@@ -67,7 +71,7 @@ pub(super) struct Session {
 pub(super) const BACKGROUND_TOKEN: u64 = 0;
 
 impl Session {
-    pub(super) fn new(broker: Broker, address: SocketAddr) -> Self {
+    pub(super) fn new(broker: Broker, address: SocketAddr, entry: Entry) -> Self {
         let signal = Arc::new(Signal::new());
         Self {
             broker,
@@ -81,6 +85,8 @@ impl Session {
             parked: HashMap::new(),
             client: String::new(),
             address: address.to_string(),
+            entry,
+            turned_away: None,
             ready: VecDeque::new(),
             woken: Vec::new(),
             next_token: BACKGROUND_TOKEN + 1,
