@@ -11,6 +11,9 @@ pub(crate) fn spawn(broker: &Broker) {
     let weak = broker.downgrade();
     let interval = broker.config().maintenance_interval.max(TICK);
     let spawned = std::thread::Builder::new().name("hermit-maintain".into()).spawn(move || run(&weak, interval));
+    if spawned.is_ok() {
+        broker.groups().is_ticked();
+    }
     if let Err(error) = spawned {
         tracing::error!(error = %crate::error::line(&error), "no thread for maintenance: neither retention nor compaction will happen");
     }

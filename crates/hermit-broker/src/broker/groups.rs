@@ -52,7 +52,7 @@ impl Broker {
         let retention = u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX);
         let Some(before) = now.checked_sub(retention) else { return };
         for group in offsets.untouched_since(before) {
-            let expired = self.inner.groups.while_inactive(&group, || offsets.expire_group(&group, before, now));
+            let expired = self.inner.groups.while_reserved(&group, || offsets.expire_group(&group, before, now));
             match expired.and_then(|expired| expired) {
                 Ok(Some(_ticket)) => tracing::info!(%group, "the group's positions have expired"),
                 Ok(None) | Err(BrokerError::GroupActive { .. }) => {}
@@ -88,7 +88,7 @@ impl Broker {
     pub fn delete_group(&self, group: &GroupName) -> Result<Ticket, BrokerError> {
         let offsets = self.offsets_now()?;
         let now = self.monotonic();
-        let deleted = self.inner.groups.while_inactive(group, || offsets.forget_group(group, now))??;
+        let deleted = self.inner.groups.while_reserved(group, || offsets.forget_group(group, now))??;
         deleted.ok_or_else(|| BrokerError::UnknownGroup { group: group.clone() })
     }
 

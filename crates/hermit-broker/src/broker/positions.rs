@@ -61,7 +61,7 @@ impl Broker {
 
     fn open_offsets(&self) -> Result<(Offsets, ReplayReport), BrokerError> {
         let limits = self.limits();
-        Offsets::open(self.offsets_topic()?, limits.frame_limits(), limits.max_committed_positions, self.monotonic())
+        Offsets::open(self.offsets_topic()?, limits, self.monotonic())
     }
 
     fn offsets_topic(&self) -> Result<Arc<Partition>, BrokerError> {

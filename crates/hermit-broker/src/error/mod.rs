@@ -288,6 +288,10 @@ pub enum Counted {
     Subscriptions,
     /// Committed positions.
     Positions,
+    /// Committed positions of one group.
+    GroupPositions,
+    /// Bytes that the members of all groups take.
+    MembershipBytes,
     /// Ids of idempotent producers.
     Producers,
     /// Members of one group.
@@ -309,6 +313,8 @@ impl std::fmt::Display for Counted {
             Self::TotalPartitions => "partitions of all topics",
             Self::Subscriptions => "subscriptions of one session",
             Self::Positions => "committed positions",
+            Self::GroupPositions => "committed positions of one group",
+            Self::MembershipBytes => "bytes for the members of all groups",
             Self::Producers => "producer ids",
             Self::GroupMembers => "members of one group",
             Self::ActiveGroups => "groups with members",

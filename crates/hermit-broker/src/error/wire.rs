@@ -64,12 +64,15 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
             Counted::Connections | Counted::ConnectionsOfAddress => wire(Status::TooManyConnections).detail(*limit),
             Counted::Subscriptions => wire(Status::TooManySubscriptions).detail(*limit),
             Counted::Partitions => wire(Status::InvalidConfig).field("partitions").detail(*limit),
-            Counted::GroupMembers | Counted::ActiveGroups => wire(Status::TooManyMembers).field("group").detail(*limit),
+            Counted::GroupMembers | Counted::ActiveGroups | Counted::MembershipBytes => {
+                wire(Status::TooManyMembers).field("group").detail(*limit)
+            }
             Counted::PatternBytes => wire(Status::TooManyMembers).field("patterns").detail(*limit),
             Counted::MemberSubscriptions => wire(Status::TooLarge).field("topics").detail(*limit),
             Counted::TotalPartitions => wire(Status::TooLarge).field("partitions").detail(*limit),
             Counted::Producers => wire(Status::TooManyProducers).detail(*limit),
             Counted::Positions => wire(Status::TooLarge).detail(*limit),
+            Counted::GroupPositions => wire(Status::TooLarge).field("group").detail(*limit),
         },
         BrokerError::ShuttingDown => wire(Status::ShuttingDown),
         BrokerError::Io { .. } if error.is_disk_full() => wire(Status::DiskFull),

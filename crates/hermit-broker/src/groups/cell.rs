@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use hermit_proto::session::{AssignedPartition, AssignedTopic, Assignment};
-use hermit_proto::{Generation, GroupName, MemberId};
+use hermit_proto::{Generation, GroupName, MemberId, TopicId};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::group::{Effects, Group};
+use super::group::{Effects, Group, GroupTopic};
 use super::member::Fence;
 use super::subscription::Subscription;
 use crate::error::BrokerError;
@@ -31,7 +31,14 @@ pub(crate) struct State {
     told: Generation,
     /// Nobody is in it any more, and nobody will be: another cell takes its place.
     pub(super) dead: bool,
+    /// Whether its members or topics are others than when they were counted.
+    pub(super) changed: bool,
+    /// What they took then.
+    counted_bytes: u64,
 }
+
+/// What a partition of a group takes, roughly.
+const PARTITION_BYTES: u64 = 200;
 
 /// Who a member is.
 #[derive(Debug)]
@@ -53,12 +60,27 @@ pub(crate) struct Waiter {
 
 impl Cell {
     pub(super) fn new(name: GroupName, group: Group, events: Option<Arc<Events>>) -> Self {
-        Self { name, state: Mutex::new(State { told: group.generation(), group, seats: HashMap::new(), events, dead: false }) }
+        Self {
+            name,
+            state: Mutex::new(State {
+                told: group.generation(),
+                group,
+                seats: HashMap::new(),
+                events,
+                dead: false,
+                changed: false,
+                counted_bytes: 0,
+            }),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
+}
+
+fn topic_bytes(about: &GroupTopic) -> u64 {
+    PARTITION_BYTES.saturating_mul(about.partitions.into()).saturating_add(about.name.as_str().len() as u64)
 }
 
 impl Waiter {
@@ -87,6 +109,7 @@ impl State {
         let Effects { changed, fenced } = self.group.take_effects();
         for (member, fence) in fenced {
             let Some(mut seat) = self.seats.remove(&member) else { continue };
+            self.changed = true;
             seat.wake();
             let why = match fence {
                 Fence::Silent => "no heartbeat within its session timeout",
@@ -107,6 +130,25 @@ impl State {
                 seat.wake();
             }
         }
+    }
+
+    /// What its members took when that was last counted, and what they take now.
+    pub(super) fn count_bytes(&mut self) -> (u64, u64) {
+        let before = self.counted_bytes;
+        if self.seats.is_empty() {
+            self.counted_bytes = 0;
+        } else if self.changed {
+            let members: u64 = self.seats.values().map(|seat| seat.subscription.bytes()).sum();
+            self.counted_bytes = members.saturating_add(self.group.topics().values().map(topic_bytes).sum());
+        }
+        self.changed = false;
+        (before, self.counted_bytes)
+    }
+
+    /// What those of the topics take that the group does not have yet.
+    pub(super) fn new_topic_bytes(&self, topics: &BTreeMap<TopicId, GroupTopic>) -> u64 {
+        let new = topics.iter().filter(|(topic, _)| !self.group.topics().contains_key(topic));
+        new.map(|(_, about)| topic_bytes(about)).sum()
     }
 
     /// What a member may hold; it counts as told from now on.

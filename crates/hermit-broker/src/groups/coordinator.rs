@@ -18,6 +18,7 @@ use super::cell::{Cell, Seat, State, Waiter};
 use super::group::{Group, GroupTopic, Joining, Refusal, Waits};
 use super::member::Timeouts;
 use super::subscription::{AllPatterns, Patterns, Subscription};
+use super::time::GroupTime;
 use crate::error::{BrokerError, Counted};
 use crate::events::Events;
 use crate::limits::Limits;
@@ -57,7 +58,10 @@ pub(crate) struct Groups {
     cells: RwLock<HashMap<GroupName, Arc<Cell>>>,
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
+    time: GroupTime,
     limits: Limits,
+    /// What all members take, as far as it is counted.
+    membership_bytes: AtomicU64,
     events: Option<Arc<Events>>,
     patterns: AllPatterns,
     /// No group begins with a generation below this: one of the same name may have got so far.
@@ -70,15 +74,23 @@ impl Groups {
             cells: RwLock::default(),
             registry,
             clock,
+            time: GroupTime::default(),
             limits,
+            membership_bytes: AtomicU64::new(0),
             events,
             patterns: AllPatterns::default(),
             next_generation: AtomicU64::new(0),
         }
     }
 
+    /// The groups' time: it does not pass while the broker stands still, as nobody can be heard meanwhile.
     fn now(&self) -> u64 {
-        nanos(self.clock.monotonic())
+        self.time.at(nanos(self.clock.monotonic()))
+    }
+
+    /// From now on the time is asked for at least every second: a longer gap means that the broker stood still.
+    pub(crate) fn is_ticked(&self) {
+        self.time.watch(nanos(self.clock.monotonic()));
     }
 
     /// A member comes, or changes what it asks for.
@@ -125,6 +137,11 @@ impl Groups {
         if asked.changes != self.registry.changes() {
             asked.look(&self.registry);
         }
+        let limit = self.limits.max_membership_bytes;
+        let bytes = asked.subscription.bytes().saturating_add(state.new_topic_bytes(&asked.topics));
+        if self.membership_bytes.load(Ordering::Relaxed).saturating_add(bytes) > limit {
+            return Err(BrokerError::TooMany { what: Counted::MembershipBytes, limit });
+        }
         let Asked { subscription, topics, .. } = asked;
         let joining = Joining { timeouts, strategy: request.strategy, topics, claims: request.claims.clone() };
         state.group.join(now, id, joining).map_err(|refusal| refused(name, id, refusal))?;
@@ -138,6 +155,7 @@ impl Groups {
                 state.seats.insert(id, Seat { subscription, client, address, beat: 0, waiter: None });
             }
         }
+        state.changed = true;
         state.settle(name);
         state.tell(name, now, id)
     }
@@ -165,14 +183,18 @@ impl Groups {
         if !cells.contains_key(name) && cells.len() as u64 >= u64::from(limit) {
             return Err(BrokerError::TooMany { what: Counted::ActiveGroups, limit: limit.into() });
         }
+        let cell = Arc::new(self.new_cell(name));
+        cells.insert(name.clone(), Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    fn new_cell(&self, name: &GroupName) -> Cell {
         let first = (self.clock.now() / 1_000_000).max(self.next_generation.load(Ordering::Relaxed));
         let waits = Waits {
             first: nanos(self.limits.group_initial_delay),
             returning: nanos(self.limits.group_return_delay.max(self.limits.group_initial_delay)),
         };
-        let cell = Arc::new(Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), self.events.clone()));
-        cells.insert(name.clone(), Arc::clone(&cell));
-        Ok(cell)
+        Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), self.events.clone())
     }
 
     fn cell(&self, name: &GroupName) -> Option<Arc<Cell>> {
@@ -182,6 +204,7 @@ impl Groups {
     /// Unlocks a group, and removes it where nobody is left in it.
     fn leave_cell(&self, cell: &Arc<Cell>, mut state: parking_lot::MutexGuard<'_, State>) {
         let is_empty = !state.dead && state.group.members().is_empty();
+        self.count_bytes(&mut state);
         if is_empty {
             state.dead = true;
             self.next_generation.fetch_max(state.group.generation().0 + 1, Ordering::Relaxed);
@@ -192,6 +215,16 @@ impl Groups {
             if cells.get(&cell.name).is_some_and(|other| Arc::ptr_eq(other, cell)) {
                 cells.remove(&cell.name);
             }
+        }
+    }
+
+    /// Counts what a group's members take, where that has changed.
+    fn count_bytes(&self, state: &mut State) {
+        let (before, now) = state.count_bytes();
+        if now > before {
+            self.membership_bytes.fetch_add(now - before, Ordering::Relaxed);
+        } else {
+            self.membership_bytes.fetch_sub(before - now, Ordering::Relaxed);
         }
     }
 
@@ -273,6 +306,7 @@ impl Groups {
             if let Some(mut seat) = state.seats.remove(&id) {
                 seat.wake();
             }
+            state.changed = true;
             tracing::info!(group = %name, member = %id, "a member left");
             Ok(())
         })
@@ -292,17 +326,46 @@ impl Groups {
         })
     }
 
-    /// Does `work` while nobody is in the group, and nobody can join it.
+    /// Does `work`, which is short, while nobody is in the group, and nobody can join it.
     pub(crate) fn while_inactive<T>(&self, name: &GroupName, work: impl FnOnce() -> T) -> Result<T, BrokerError> {
         // Whose time is over is in nobody's way.
         self.with(name, |_state, _now| ());
-        let cells = self.cells.read();
-        if cells.get(name).is_some_and(|cell| !cell.lock().dead) {
-            return Err(BrokerError::GroupActive { group: name.clone() });
+        loop {
+            let cells = self.cells.read();
+            let Some(cell) = cells.get(name).cloned() else {
+                let done = work();
+                drop(cells);
+                return Ok(done);
+            };
+            // Somebody may have it for longer: not to be waited for with the map.
+            drop(cells);
+            if !cell.lock().dead {
+                return Err(BrokerError::GroupActive { group: name.clone() });
+            }
+            std::thread::yield_now();
         }
-        let done = work();
-        drop(cells);
-        Ok(done)
+    }
+
+    /// The same for work that takes its time: a group that is empty stands for this one meanwhile, and only who comes to this one waits.
+    pub(crate) fn while_reserved<T>(&self, name: &GroupName, work: impl FnOnce() -> T) -> Result<T, BrokerError> {
+        self.with(name, |_state, _now| ());
+        loop {
+            let mut cells = self.cells.write();
+            let Some(cell) = cells.get(name).cloned() else {
+                let cell = Arc::new(self.new_cell(name));
+                let state = cell.lock();
+                cells.insert(name.clone(), Arc::clone(&cell));
+                drop(cells);
+                let done = work();
+                self.leave_cell(&cell, state);
+                return Ok(done);
+            };
+            drop(cells);
+            if !cell.lock().dead {
+                return Err(BrokerError::GroupActive { group: name.clone() });
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Lets the time take effect in all groups.
@@ -353,13 +416,16 @@ impl TopicListener for Groups {
                     asked.names.contains(name) || asked.patterns.as_ref().is_some_and(|patterns| matches(patterns, name))
                 });
             }
-            self.with(&cell.name, |state, _now| match self.registry.by_id(id) {
-                // What the registry says now: it may have gone on since.
-                Some(topic) => {
-                    let subscribers = state.unchanged(&asked);
-                    state.group.topic(id, about(&topic), &subscribers);
+            self.with(&cell.name, |state, _now| {
+                state.changed = true;
+                match self.registry.by_id(id) {
+                    // What the registry says now: it may have gone on since.
+                    Some(topic) => {
+                        let subscribers = state.unchanged(&asked);
+                        state.group.topic(id, about(&topic), &subscribers);
+                    }
+                    None => state.group.topic_gone(id),
                 }
-                None => state.group.topic_gone(id),
             });
         }
     }

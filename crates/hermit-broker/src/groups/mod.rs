@@ -18,6 +18,7 @@ mod member;
 #[cfg(test)]
 mod model_tests;
 mod subscription;
+mod time;
 
 pub(crate) use assign::TopicPartition;
 pub(crate) use cell::Waiter;

@@ -17,6 +17,11 @@ const MAX_CACHE_BYTES: usize = 64 << 10;
 /// Memory that the patterns of all members may take. It also bounds the time that it takes to match all of them with a new topic.
 const MAX_ALL_BYTES: u64 = 64 << 20;
 
+/// What a member takes besides what it asks for, roughly.
+const MEMBER_BYTES: u64 = 1 << 10;
+/// What a name or a pattern takes besides its text.
+const TEXT_BYTES: u64 = 64;
+
 /// A member's subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
@@ -48,6 +53,13 @@ impl Subscription {
         let names = names.map_err(|source| BrokerError::SubscribedName { source })?;
         let patterns = if patterns.is_empty() { None } else { Some(all.compile(patterns, limits)?) };
         Ok(Self { names, patterns })
+    }
+
+    /// What a member with it takes, roughly; compiled patterns have a limit of their own.
+    pub(super) fn bytes(&self) -> u64 {
+        let names = self.names.iter().map(|name| name.as_str().len());
+        let texts = names.chain(self.pattern_texts().iter().map(String::len));
+        texts.map(|bytes| TEXT_BYTES.saturating_add(bytes as u64)).fold(MEMBER_BYTES, u64::saturating_add)
     }
 
     /// The patterns as they were told.

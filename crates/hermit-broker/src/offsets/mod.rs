@@ -20,6 +20,7 @@ pub use replay::ReplayReport;
 use state::{Entry, State};
 
 use crate::error::{BrokerError, Counted};
+use crate::limits::Limits;
 use crate::partition::{Partition, Ticket};
 
 /// The topic that holds the positions.
@@ -35,6 +36,7 @@ pub(crate) struct Offsets {
     state: Mutex<State>,
     limits: FrameLimits,
     max_positions: usize,
+    max_group_positions: usize,
 }
 
 /// The frames that store positions; `None` takes one back.
@@ -57,18 +59,15 @@ pub(crate) fn frames(entries: &[Entry]) -> Result<BytesMut, LogError> {
 
 impl Offsets {
     /// Reads the positions back from the log. `now` is when that happens, by the monotonic clock.
-    pub(crate) fn open(
-        partition: Arc<Partition>,
-        limits: FrameLimits,
-        max_positions: usize,
-        now: u64,
-    ) -> Result<(Self, ReplayReport), BrokerError> {
+    pub(crate) fn open(partition: Arc<Partition>, limits: &Limits, now: u64) -> Result<(Self, ReplayReport), BrokerError> {
+        let (max_positions, max_group_positions) = (limits.max_committed_positions, limits.max_group_positions);
+        let limits = limits.frame_limits();
         let (read, report) = replay::replay(&partition, &limits)?;
         let mut state = State::default();
         for (key, stable) in read {
             state.restore(key, stable, now);
         }
-        Ok((Self { partition, state: Mutex::new(state), limits, max_positions }, report))
+        Ok((Self { partition, state: Mutex::new(state), limits, max_positions, max_group_positions }, report))
     }
 
     /// Appends positions; they are stored once the ticket says so. `now` is by the monotonic clock.
@@ -87,6 +86,13 @@ impl Offsets {
         let new = entries.iter().filter(|(key, committed)| committed.is_some() && !state.has(key)).count();
         if state.count().saturating_add(new) > self.max_positions {
             return Err(BrokerError::TooMany { what: Counted::Positions, limit: self.max_positions as u64 });
+        }
+        // A commit is one group's.
+        if let Some((key, _)) = entries.first()
+            && new > 0
+            && state.count_of(&key.group).saturating_add(new) > self.max_group_positions
+        {
+            return Err(BrokerError::TooMany { what: Counted::GroupPositions, limit: self.max_group_positions as u64 });
         }
         let ticket = Ticket::append(&self.partition, batch)?;
         let high_watermark = self.partition.progress().high_watermark();
@@ -239,6 +245,31 @@ mod tests {
             }
         });
         assert_eq!(wrong.into_inner(), 0);
+    }
+
+    #[test]
+    fn one_group_cannot_use_up_all_positions() {
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000));
+        let env = LogEnv::new(Arc::new(SimDisk::new(1)), clock.clone(), Flusher::manual(clock), 64);
+        let mut config = BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") };
+        (config.limits.max_committed_positions, config.limits.max_group_positions) = (5, 3);
+        let broker = Broker::open_with(config, env).unwrap();
+        let offsets = broker.offsets().unwrap();
+        let commit = |group: &str, partition: u32| {
+            let key = PositionKey { group: GroupName::new(group).unwrap(), topic: TopicId(1), partition: PartitionId(partition) };
+            let committed = Committed { offset: Offset(1), leader_epoch: LeaderEpoch(1), committed_at: 0 };
+            match offsets.commit(&[(key, committed)], 0) {
+                Ok(_ticket) => None,
+                Err(BrokerError::TooMany { what, .. }) => Some(what),
+                Err(other) => panic!("{other}"),
+            }
+        };
+        let refused: Vec<_> = (0..5).map(|partition| commit("greedy", partition)).collect();
+        assert_eq!(refused, [None, None, None, Some(Counted::GroupPositions), Some(Counted::GroupPositions)]);
+        assert_eq!(
+            [commit("greedy", 2), commit("b", 0), commit("c", 0), commit("d", 0)],
+            [None, None, None, Some(Counted::Positions)]
+        );
     }
 
     #[test]

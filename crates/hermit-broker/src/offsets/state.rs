@@ -52,6 +52,11 @@ impl State {
         self.count
     }
 
+    /// How many positions a group has.
+    pub(super) fn count_of(&self, group: &GroupName) -> usize {
+        self.groups.get(group).map_or(0, |group| group.positions.len())
+    }
+
     /// A position that was read back.
     pub(super) fn restore(&mut self, key: PositionKey, stable: Committed, now: u64) {
         let group = self.groups.entry(key.group).or_default();
