@@ -311,6 +311,18 @@ impl Deframer {
         }
     }
 
+    /// The size of the unit at the front, header included, as that announces it; `None` before it has come, and while a unit is passed over.
+    #[must_use]
+    pub fn announced_bytes(&self) -> Option<u64> {
+        self.front().map(|header| unit_bytes(&header))
+    }
+
+    /// The header of the unit at the front; `None` before it has come, and while a unit is passed over.
+    #[must_use]
+    pub fn front(&self) -> Option<Header> {
+        if self.skip_bytes > 0 { None } else { Header::peek(&self.buffer) }
+    }
+
     /// Bytes received and not yet given out.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {

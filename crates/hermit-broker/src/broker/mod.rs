@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use hermit_log::LogEnv;
 use hermit_proto::{PartitionId, TopicId, TopicName};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 pub(crate) use describe::PROGRAM;
 pub use positions::Position;
@@ -88,6 +88,8 @@ pub(crate) struct Inner {
     tls: Tls,
     connections: watch::Sender<usize>,
     door: Arc<Door>,
+    /// Lets requests through that take computing time, or search in logs.
+    searches: Arc<Semaphore>,
     lines: Lines,
     warmer: OnceLock<Warmer>,
     /// Held until the broker is closed.
@@ -159,7 +161,7 @@ impl Broker {
         let instance = ids.next()? as u64;
         let state = manifest.state();
         let (broker_id, producers) = (state.broker_id, ProducerIds::new(state.next_producer));
-        let budget = Budget::new(config.limits.max_inflight_bytes);
+        let budget = Budget::new(&config.limits);
         let inner = Inner {
             broker_id,
             instance,
@@ -181,6 +183,7 @@ impl Broker {
             tls,
             connections: watch::Sender::new(0),
             door: Door::new(&config.limits),
+            searches: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))),
             lines: Lines::new(),
             warmer: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
@@ -309,6 +312,11 @@ impl Broker {
     /// Who is let in.
     pub(crate) fn door(&self) -> &Arc<Door> {
         &self.inner.door
+    }
+
+    /// Lets few requests at a time through that take computing time, or search in logs.
+    pub(crate) fn searches(&self) -> &Arc<Semaphore> {
+        &self.inner.searches
     }
 
     /// What is written about connections, and how often.

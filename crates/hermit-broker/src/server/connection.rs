@@ -25,6 +25,9 @@ use crate::events::Event;
 /// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
 
+/// Once the broker stops, who takes nothing of what is sent for so long is cut.
+pub(super) const STALLED_AT_STOP: Duration = Duration::from_secs(1);
+
 /// What a connection's task works with.
 pub(super) struct Connection<'a> {
     pub(super) broker: &'a Broker,
@@ -173,7 +176,9 @@ async fn serve(connection: Connection<'_>, mut entry: Entry) -> End {
         return End::TurnedAway(error);
     }
     match handshake {
-        Handshake::Producer { topic, partition } => Box::pin(serve_v1::produce(connection, bytes, topic, partition)).await,
+        Handshake::Producer { topic, partition } => {
+            Box::pin(serve_v1::produce(connection, bytes, topic, partition, entry.address())).await
+        }
         Handshake::Consumer { group, topic, partition } => Box::pin(serve_v1::consume(connection, group, topic, partition)).await,
         Handshake::Commit { group, topic, partition, offset } => {
             Box::pin(serve_v1::commit(connection, group, topic, partition, offset)).await
@@ -234,18 +239,30 @@ impl Connection<'_> {
         }
     }
 
-    /// Writes everything, waiting for the peer as long as it takes.
-    pub(super) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    /// Writes everything, waiting for the peer as long as it takes, until the broker stops.
+    pub(super) async fn write_all(&self, mut bytes: &[u8]) -> Result<(), End> {
         while !bytes.is_empty() {
-            self.stream.writable().await?;
             match self.stream.try_write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    /// Resolves when the socket may take something; once the broker stops, not much later.
+    pub(super) async fn writable(&self) -> Result<(), End> {
+        let mut phase = self.broker.phase();
+        tokio::select! {
+            ready = self.stream.writable() => return Ok(ready?),
+            () = reached(&mut phase, Phase::Draining) => {}
+        }
+        match tokio::time::timeout(STALLED_AT_STOP, self.stream.writable()).await {
+            Ok(ready) => Ok(ready?),
+            Err(_elapsed) => Err(End::Stopping),
+        }
     }
 
     /// Resolves when the peer closes or breaks the connection; what it sends is thrown away. For peers that have nothing to say.

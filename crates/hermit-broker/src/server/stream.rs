@@ -4,7 +4,7 @@ use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::TcpStream;
@@ -43,16 +43,16 @@ impl Stream {
         }
     }
 
-    /// Appends what is there. Where that leaves room, the system has no more: unlike [`Stream::try_read_shared`], this then notes so, which spares
+    /// Appends what is there, not more than `most` bytes. Where that leaves room, the system has no more: unlike [`Stream::try_read_shared`], this then notes so, which spares
     /// the call that would find nothing.
     ///
     /// # Errors
     /// `WouldBlock` while there is nothing.
-    pub(super) fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub(super) fn try_read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => {
                 let (mut reader, _writer) = socket.split();
-                match pin!(reader.read_buf(buffer)).poll(&mut Context::from_waker(Waker::noop())) {
+                match pin!(reader.read_buf(&mut buffer.limit(most))).poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(read) => read,
                     Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
                 }

@@ -41,7 +41,7 @@ impl Session {
         }
         // Patterns are compiled, and matched with all topics: others are not to wait for that.
         let (broker, client, address) = (self.broker.clone(), self.client.clone(), self.address.clone());
-        self.background.run(move |out| {
+        self.background.search(std::sync::Arc::clone(self.broker.searches()), move |out| {
             let joined = join(&broker, &request, &client, &address);
             drop(broker);
             write(correlation, joined, out);
@@ -136,14 +136,14 @@ impl Session {
     }
 
     pub(super) fn list_groups(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: ListGroupsRequest| {
+        self.searching(unit, |broker, request: ListGroupsRequest| {
             broker.list_groups(&request.after, usize::try_from(request.limit).unwrap_or(usize::MAX))
         });
     }
 
     /// The lag in time is read from the logs, so that this may block.
     pub(super) fn describe_group(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: DescribeGroupRequest| broker.describe_group(&GroupName::new(&request.group)?));
+        self.searching(unit, |broker, request: DescribeGroupRequest| broker.describe_group(&GroupName::new(&request.group)?));
     }
 
     pub(super) fn delete_group(&mut self, unit: &Unit) {

@@ -17,12 +17,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use hermit_proto::session::WireError;
-use hermit_proto::{Deframer, magic};
+use hermit_proto::session::{Operation, Status, WireError};
+use hermit_proto::{CorrelationId, Deframer, magic};
 use tokio::time::{Instant, Sleep};
 
 use self::state::{Session, Stage};
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, STALLED_AT_STOP};
 use super::door::Entry;
 use super::sendfile::FileRange;
 use crate::broker::{Phase, reached};
@@ -32,11 +32,16 @@ use crate::memory::Share;
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// Requests that are taken before others of this thread get their turn.
 const ROUND_REQUESTS: usize = 64;
+/// Time for requests other than produce that are taken in one round. The last may exceed it.
+const ROUND_TIME: Duration = Duration::from_micros(500);
 /// Buffers of idle connections are not kept beyond this.
 const KEEP_BYTES: usize = 4 << 10;
+/// Bytes that are read at a time before the session is open: many may come who never get so far.
+const HANDSHAKE_READ_BYTES: usize = 4 << 10;
 /// Bytes of deliveries that are sent before requests are looked at again, and other tasks of this thread get their turn: a millisecond or less
 /// for a client that takes all it gets.
 const ROUND_BYTES: u64 = 1 << 20;
+const NOT_READING: &str = "reading by the client";
 /// A long time, where there is no deadline.
 const FAR: Duration = Duration::from_secs(3600);
 
@@ -47,7 +52,7 @@ pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: 
     drop(already_read);
     let now = Instant::now();
     let mut driver = Driver {
-        share: connection.broker.budget().share(),
+        share: connection.broker.budget().share(session.entry.address(), 1),
         connection,
         session,
         deframer,
@@ -56,6 +61,7 @@ pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: 
         written_at: now,
         deaf_at: now,
         hello_deadline,
+        stopped_at: None,
         blocked: false,
         more: true,
         at_end: None,
@@ -74,6 +80,8 @@ struct Driver<'a> {
     /// When the broker last was not reading: until then silence was its own.
     deaf_at: Instant,
     hello_deadline: Instant,
+    /// When the broker began to stop.
+    stopped_at: Option<Instant>,
     /// Whether the socket takes nothing now.
     blocked: bool,
     /// Whether whole requests may be in the buffer.
@@ -108,10 +116,10 @@ impl Driver<'_> {
             // What waits in the buffer is not told by the socket.
             let busy = busy || self.has_requests();
             let may_read = self.may_read();
-            let has_room = self.share.has_room();
-            let is_deaf = !(may_read && has_room);
+            let permit = self.permit().filter(|_| may_read);
+            let is_deaf = permit.is_none();
             // A deadline that has come nearer must not wait for the old one.
-            let (deadline, _) = self.deadline();
+            let (deadline, _) = self.deadline(is_deaf);
             if deadline < timer.deadline() {
                 timer.as_mut().reset(deadline);
             }
@@ -119,11 +127,11 @@ impl Driver<'_> {
             tokio::select! {
                 // Other sockets of this thread get their turn between two rounds.
                 () = tokio::task::yield_now(), if busy => {}
-                ready = stream.readable(), if may_read && has_room => {
+                ready = stream.readable(), if !is_deaf => {
                     if let Err(error) = ready { return error.into(); }
-                    if let Err(error) = self.read() { return error.into(); }
+                    if let Err(error) = self.read(permit.unwrap_or_default()) { return error.into(); }
                 }
-                () = self.share.freed(), if may_read && !has_room => {}
+                () = self.share.changed(), if self.share.is_waiting() => {}
                 ready = stream.writable(), if self.blocked => {
                     if let Err(error) = ready { return error.into(); }
                     self.blocked = false;
@@ -132,7 +140,8 @@ impl Driver<'_> {
                 () = &mut timer => {
                     if is_deaf { self.deaf_at = Instant::now(); }
                     self.session.look_at_due();
-                    let (deadline, missing) = self.deadline();
+                    self.end_turn();
+                    let (deadline, missing) = self.deadline(is_deaf);
                     if let (true, Some(missing)) = (deadline <= Instant::now(), missing) {
                         return End::Timeout(missing);
                     }
@@ -140,6 +149,7 @@ impl Driver<'_> {
                 }
                 () = reached(&mut phase, Phase::Draining), if !stopping => {
                     stopping = true;
+                    self.stopped_at = Some(Instant::now());
                     self.session.stop();
                 }
             }
@@ -166,6 +176,7 @@ impl Driver<'_> {
 
     /// Takes whole requests out of the buffer, as many as make one round.
     fn requests(&mut self) {
+        let mut round_ends_at = None;
         for _ in 0..ROUND_REQUESTS {
             if !self.has_requests() {
                 break;
@@ -173,9 +184,17 @@ impl Driver<'_> {
             match self.deframer.next_unit() {
                 Ok(Some(unit)) => {
                     let was_new = self.session.stage == Stage::New;
+                    let is_produce = unit.header().record_count == Operation::Produce.number();
+                    if !is_produce && round_ends_at.is_none() {
+                        round_ends_at = Some(Instant::now() + ROUND_TIME);
+                    }
                     self.session.request(unit);
                     if was_new {
                         self.deframer.set_limits(self.session.unit_limits());
+                    }
+                    // A few bytes may ask for much.
+                    if !is_produce && round_ends_at.is_some_and(|end| Instant::now() >= end) {
+                        break;
                     }
                 }
                 Ok(None) => self.more = false,
@@ -189,11 +208,36 @@ impl Driver<'_> {
                 }
             }
         }
-        self.share.set(self.deframer.buffered_bytes() as u64);
+        self.count();
     }
 
-    fn read(&mut self) -> io::Result<()> {
-        match self.connection.stream.try_read(self.deframer.buffer()) {
+    /// Tells the budget what is in the buffer.
+    fn count(&mut self) {
+        self.share.update(self.deframer.buffered_bytes() as u64, self.deframer.announced_bytes());
+    }
+
+    /// How much may be read now, of what the peer may send.
+    fn permit(&mut self) -> Option<usize> {
+        let permit = self.share.permit()?;
+        Some(if self.session.stage == Stage::New { permit.min(HANDSHAKE_READ_BYTES) } else { permit })
+    }
+
+    /// Whoever is slow with a large request while others wait gives them their turn; who is in their way is told so.
+    fn end_turn(&mut self) {
+        if self.share.turn_ends_at().is_some_and(|at| at <= Instant::now()) && !self.share.turn_ends(self.blocked) {
+            let correlation = self.deframer.front().map_or(CorrelationId(0), |header| CorrelationId(header.offset));
+            let message = "the request came too slowly while others waited for its room; send it again";
+            self.session.close(correlation, &WireError::new(Status::Throttled, message));
+            self.at_end = Some(End::Timeout("large request"));
+            self.more = false;
+            // What was sent of it is not kept until the peer has read why.
+            self.deframer = Deframer::new(&[magic::REQUEST], self.session.unit_limits());
+            self.count();
+        }
+    }
+
+    fn read(&mut self, most: usize) -> io::Result<()> {
+        match self.connection.stream.try_read(self.deframer.buffer(), most) {
             Ok(0) => {
                 let between = self.deframer.is_between_units();
                 self.at_end = Some(if between { End::Peer } else { End::Refused("the stream ended within a request".into()) });
@@ -203,7 +247,7 @@ impl Driver<'_> {
             Ok(_) => {
                 self.read_at = Instant::now();
                 self.more = true;
-                self.share.set(self.deframer.buffered_bytes() as u64);
+                self.count();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if self.connection.stream.take_received() {
@@ -268,30 +312,35 @@ impl Driver<'_> {
     }
 
     /// The next deadline, and what is missing when it passes; `None` where the session has something to look at then.
-    fn deadline(&self) -> (Instant, Option<&'static str>) {
+    fn deadline(&self, is_deaf: bool) -> (Instant, Option<&'static str>) {
         let limits = self.connection.broker.limits();
         if self.session.stage == Stage::New {
             return (self.hello_deadline, Some("hello"));
         }
-        let look = self.session.next_look();
-        let mut next = (look.unwrap_or_else(|| Instant::now() + FAR), None);
+        let mut next = (Instant::now() + FAR, None);
         let mut consider = |deadline: Instant, missing| {
             if deadline < next.0 {
-                next = (deadline, Some(missing));
+                next = (deadline, missing);
             }
         };
+        for look_at in self.session.next_look().into_iter().chain(self.share.turn_ends_at()) {
+            consider(look_at, None);
+        }
         if self.blocked {
-            consider(self.written_at + limits.write_timeout, "reading by the client");
+            consider(self.written_at + limits.write_timeout, Some(NOT_READING));
+            // Who takes nothing does not hold up a stop.
+            if let Some(stopped_at) = self.stopped_at {
+                consider(self.written_at.max(stopped_at) + STALLED_AT_STOP, Some(NOT_READING));
+            }
         }
         // While the broker does not read, silence is its own.
-        if self.may_read() {
+        if !is_deaf {
             if !self.deframer.is_between_units() {
-                consider(self.read_at + limits.frame_timeout, "rest of a request");
+                consider(self.read_at.max(self.deaf_at) + limits.frame_timeout, Some("rest of a request"));
             }
-            // Where the budget is used up, frames that do not come must still end; but a heartbeat would not be read.
-            if !limits.heartbeat_interval.is_zero() && self.share.has_room() {
+            if !limits.heartbeat_interval.is_zero() {
                 let alive_at = self.read_at.max(self.written_at).max(self.deaf_at);
-                consider(alive_at + limits.heartbeat_interval.saturating_mul(3), "heartbeat");
+                consider(alive_at + limits.heartbeat_interval.saturating_mul(3), Some("heartbeat"));
             }
         }
         next

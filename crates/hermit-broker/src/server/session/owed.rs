@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use hermit_proto::session::{CommitResponse, FetchCommittedRequest, ProduceResponse, Response, WireError};
+use hermit_proto::session::{CommitResponse, CommitResult, FetchCommittedRequest, ProduceResponse, Response, WireError};
 use hermit_proto::{CorrelationId, Offset, PartitionId, TopicId};
 
 use super::positions::fetch;
@@ -45,12 +45,32 @@ const KEEP_OWED: usize = 1024;
 /// The same in an idle session.
 const KEEP_OWED_IDLE: usize = 8;
 
+/// Bytes of requests and answers that wait, beyond which no more requests are taken: they are not counted elsewhere.
+const MAX_KEPT_BYTES: usize = 256 << 10;
+
+impl Answer {
+    /// What it takes besides its place in the queue.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Produced(_) => 0,
+            Self::Committed(response) => response.results.len().saturating_mul(size_of::<CommitResult>()),
+            Self::Fetched(_, request) => {
+                let partitions = request.partitions.len().saturating_mul(size_of::<(TopicId, PartitionId)>());
+                request.group.len().saturating_add(partitions)
+            }
+            Self::Refused(error) | Self::Passed(error) => error.message.len(),
+        }
+    }
+}
+
 /// All answers that wait.
 #[derive(Debug, Default)]
 pub(super) struct OwedAnswers {
     queues: HashMap<(TopicId, PartitionId), Queue>,
     by_token: HashMap<u64, (TopicId, PartitionId)>,
     count: usize,
+    /// What the answers take that are more than a few numbers.
+    kept_bytes: usize,
     /// Room for the next queue: most are soon empty.
     spare: VecDeque<OwedAnswer>,
 }
@@ -58,6 +78,11 @@ pub(super) struct OwedAnswers {
 impl OwedAnswers {
     pub(super) const fn len(&self) -> usize {
         self.count
+    }
+
+    /// Whether what waits leaves room for more.
+    pub(super) const fn has_room(&self) -> bool {
+        self.kept_bytes < MAX_KEPT_BYTES
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -80,6 +105,7 @@ impl OwedAnswers {
             token,
             owed: std::mem::take(spare),
         });
+        self.kept_bytes = self.kept_bytes.saturating_add(answer.kept_bytes());
         queue.owed.push_back(OwedAnswer { correlation, until, answer });
         self.by_token.insert(queue.token, key);
         self.count += 1;
@@ -95,7 +121,9 @@ impl OwedAnswers {
         error: WireError,
     ) -> Result<(), WireError> {
         let Some(queue) = self.queues.get_mut(&(topic, partition)) else { return Err(error) };
-        queue.owed.push_back(OwedAnswer { correlation, until: Offset::ZERO, answer: Answer::Refused(error) });
+        let answer = Answer::Refused(error);
+        self.kept_bytes = self.kept_bytes.saturating_add(answer.kept_bytes());
+        queue.owed.push_back(OwedAnswer { correlation, until: Offset::ZERO, answer });
         self.count += 1;
         Ok(())
     }
@@ -111,6 +139,7 @@ impl OwedAnswers {
             };
             let Some(owed) = queue.owed.pop_front() else { return };
             self.count -= 1;
+            self.kept_bytes = self.kept_bytes.saturating_sub(owed.answer.kept_bytes());
             answer(owed, reached, out);
         }
         if let Some(queue) = self.queues.remove(key)

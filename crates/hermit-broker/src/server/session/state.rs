@@ -295,6 +295,7 @@ impl Session {
         let limit = self.broker.limits().max_pending_answers;
         !matches!(self.stage, Stage::Closing | Stage::Goodbye(_))
             && self.owed.len() + self.parked.len() < limit
+            && self.owed.has_room()
             && self.background.has_room()
     }
 

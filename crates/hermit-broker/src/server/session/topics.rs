@@ -1,6 +1,7 @@
 //! Requests about what there is: metadata, list, offsets; and producer ids. Those that change topics are in [`super::admin`].
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use hermit_proto::session::{
@@ -70,7 +71,7 @@ impl Session {
 
     /// A search by time reads the log, so that it may block.
     pub(super) fn list_offsets(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: ListOffsetsRequest| {
+        self.searching(unit, |broker, request: ListOffsetsRequest| {
             let partition = broker.partition(request.topic, request.partition)?;
             list_offsets(&partition, request.query)
         });
@@ -83,19 +84,44 @@ impl Session {
     ) where
         Q: Request + Send + 'static,
     {
-        let correlation = unit.correlation();
-        match Q::decode(unit.key(), unit.payload()) {
-            Err(error) => WireError::from(error).encode(correlation, &mut self.out),
-            Ok(request) => {
-                let broker = self.broker.clone();
-                self.background.run(move |out| {
-                    let answered = ask(&broker, request).map_err(|error| to_wire(&error));
-                    // Before the answer is seen, so that whoever counts handles after it counts right.
-                    drop(broker);
-                    write(correlation, answered, out);
-                });
-            }
+        if let Some(work) = self.prepare(unit, ask) {
+            self.background.run(work);
         }
+    }
+
+    /// The same for what takes computing time, or searches in logs.
+    pub(super) fn searching<Q>(
+        &mut self,
+        unit: &Unit,
+        ask: impl FnOnce(&Broker, Q) -> Result<Q::Response, BrokerError> + Send + 'static,
+    ) where
+        Q: Request + Send + 'static,
+    {
+        if let Some(work) = self.prepare(unit, ask) {
+            self.background.search(Arc::clone(self.broker.searches()), work);
+        }
+    }
+
+    fn prepare<Q, A>(&mut self, unit: &Unit, ask: A) -> Option<impl FnOnce(&mut BytesMut) + Send + use<Q, A>>
+    where
+        Q: Request + Send + 'static,
+        A: FnOnce(&Broker, Q) -> Result<Q::Response, BrokerError> + Send + 'static,
+    {
+        let correlation = unit.correlation();
+        let request = match Q::decode(unit.key(), unit.payload()) {
+            Ok(request) => request,
+            Err(error) => {
+                WireError::from(error).encode(correlation, &mut self.out);
+                return None;
+            }
+        };
+        let broker = self.broker.clone();
+        Some(move |out: &mut BytesMut| {
+            let answered = ask(&broker, request).map_err(|error| to_wire(&error));
+            // Before the answer is seen, so that whoever counts handles after it counts right.
+            drop(broker);
+            write(correlation, answered, out);
+        })
     }
 }
 

@@ -17,7 +17,7 @@ pub(in crate::server) async fn commit(
     match store(&connection, &group, &topic, partition, offset).await {
         Ok(()) => match connection.write_all(&[COMMIT_STORED]).await {
             Ok(()) => End::Peer,
-            Err(error) => error.into(),
+            Err(end) => end,
         },
         Err(error) => End::Refused(format!(
             "commit of {offset} for group {group}, topic {topic}, partition {partition}: {}",

@@ -269,7 +269,7 @@ impl Consumer<'_> {
                 Ok(sent) => unsent = unsent.get(sent..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     out.release();
-                    stream.writable().await?;
+                    self.connection.writable().await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -282,7 +282,7 @@ impl Consumer<'_> {
                 Ok(sent) => take_turns(&mut self.turn_bytes, sent).await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     out.release();
-                    stream.writable().await?;
+                    self.connection.writable().await?;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -32,6 +32,12 @@ pub(super) enum Fault {
     Ends(End),
 }
 
+impl From<End> for Fault {
+    fn from(end: End) -> Self {
+        Self::Ends(end)
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         Self::Ends(error.into())

@@ -12,12 +12,13 @@ use tokio::time::Instant;
 
 use super::incoming::Incoming;
 use super::owed::Owed;
+use crate::address::PeerAddress;
 use crate::broker::{Broker, Phase, reached};
 use crate::error::BrokerError;
 use crate::hooks::Client;
 use crate::memory::Share;
 use crate::partition::Partition;
-use crate::server::connection::{Connection, End};
+use crate::server::connection::{Connection, End, STALLED_AT_STOP};
 use crate::signal::Signal;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
@@ -37,6 +38,7 @@ pub(in crate::server) async fn produce(
     already_read: BytesMut,
     topic: TopicName,
     partition: PartitionId,
+    address: PeerAddress,
 ) -> End {
     let partition = match find(connection.broker, topic, partition).await {
         Ok(found) => found,
@@ -45,7 +47,8 @@ pub(in crate::server) async fn produce(
     let incoming = Incoming::new(connection.broker.limits().frame_limits(), &already_read);
     drop(already_read);
     let mut producer = Producer {
-        share: connection.broker.budget().share(),
+        // While a frame is appended it is in the batch as well.
+        share: connection.broker.budget().share(address, 2),
         address: connection.transport.peer.to_string(),
         connection,
         partition,
@@ -54,6 +57,8 @@ pub(in crate::server) async fn produce(
         unsent: BytesMut::new(),
         signal: Arc::new(Signal::new()),
         last_read: Instant::now(),
+        deaf_at: Instant::now(),
+        sent_at: Instant::now(),
         more: true,
         ending: None,
     };
@@ -88,6 +93,10 @@ struct Producer<'a> {
     signal: Arc<Signal>,
     share: Share,
     last_read: Instant,
+    /// When the broker last was not reading: until then silence was its own.
+    deaf_at: Instant,
+    /// When the peer last took an answer, since nothing more is read.
+    sent_at: Instant,
     /// Whether whole frames may be in the buffer.
     more: bool,
     /// Why nothing more is read. What is owed is answered first.
@@ -108,24 +117,43 @@ impl Producer<'_> {
                 self.rest();
             }
             let may_read = self.may_read();
-            let has_room = self.share.has_room();
+            let permit = self.share.permit().filter(|_| may_read);
+            let is_deaf = permit.is_none();
             let stream = &self.connection.stream;
-            let deadline = self.last_read + self.connection.broker.limits().frame_timeout;
-            let in_frame = may_read && !self.incoming.deframer.is_between_units();
+            let deadline = self.last_read.max(self.deaf_at) + self.connection.broker.limits().frame_timeout;
+            let in_frame = !is_deaf && !self.incoming.deframer.is_between_units();
+            let turn_ends_at = self.share.turn_ends_at();
             tokio::select! {
-                ready = stream.readable(), if may_read && has_room => {
+                ready = stream.readable(), if !is_deaf => {
                     if let Err(error) = ready { return error.into(); }
-                    if let Err(end) = self.read() { return end; }
+                    if let Err(end) = self.read(permit.unwrap_or_default()) { return end; }
                 }
-                () = self.share.freed(), if may_read && !has_room => {}
+                () = self.share.changed(), if self.share.is_waiting() => {}
+                () = tokio::time::sleep_until(turn_ends_at.unwrap_or(deadline)), if turn_ends_at.is_some() => {
+                    if !self.share.turn_ends(!self.unsent.is_empty()) {
+                        return End::Timeout("large frame, while others waited for its room,");
+                    }
+                }
                 ready = stream.writable(), if !self.unsent.is_empty() => {
                     if let Err(error) = ready { return error.into(); }
                 }
                 () = self.signal.notified(), if !self.owed.is_empty() => {}
                 () = tokio::time::sleep_until(deadline), if in_frame => return End::Timeout("rest of a frame"),
-                () = reached(&mut phase, Phase::Draining), if self.ending.is_none() => self.ending = Some(End::Stopping),
+                () = reached(&mut phase, Phase::Draining), if self.ending.is_none() => {
+                    self.ending = Some(End::Stopping);
+                    self.sent_at = Instant::now();
+                }
+                // Who takes nothing does not hold up a stop.
+                () = tokio::time::sleep_until(self.sent_at + STALLED_AT_STOP), if self.is_held_up() => return End::Stopping,
+            }
+            if is_deaf {
+                self.deaf_at = Instant::now();
             }
         }
+    }
+
+    fn is_held_up(&self) -> bool {
+        matches!(self.ending, Some(End::Stopping)) && !self.unsent.is_empty()
     }
 
     fn may_read(&self) -> bool {
@@ -165,7 +193,7 @@ impl Producer<'_> {
         // As it is now: the topic may have been altered since the last frames.
         let brought = self.incoming.gather(most, self.partition.is_compacted(), batch);
         self.more = brought.more;
-        self.share.set(self.incoming.deframer.buffered_bytes() as u64);
+        self.count();
         if !batch.is_empty() {
             let client = Client { name: "", address: &self.address };
             match self.connection.broker.append_from(&self.partition, batch, Some(client)) {
@@ -209,7 +237,12 @@ impl Producer<'_> {
         while !self.unsent.is_empty() {
             match self.connection.stream.try_write(&self.unsent) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(sent) => self.unsent.advance(sent),
+                Ok(sent) => {
+                    self.unsent.advance(sent);
+                    if self.ending.is_some() {
+                        self.sent_at = Instant::now();
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
@@ -217,15 +250,15 @@ impl Producer<'_> {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<(), End> {
-        match self.connection.stream.try_read(self.incoming.deframer.buffer()) {
+    fn read(&mut self, most: usize) -> Result<(), End> {
+        match self.connection.stream.try_read(self.incoming.deframer.buffer(), most) {
             // The peer may still read its answers.
             Ok(0) if self.incoming.deframer.is_between_units() => self.ending = Some(End::Peer),
             Ok(0) => self.ending = Some(End::Refused("the stream ended within a frame".into())),
             Ok(_) => {
                 self.last_read = Instant::now();
                 self.more = true;
-                self.share.set(self.incoming.deframer.buffered_bytes() as u64);
+                self.count();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if self.connection.stream.take_received() {
@@ -235,6 +268,12 @@ impl Producer<'_> {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Tells the budget what is in the buffer.
+    fn count(&mut self) {
+        let deframer = &self.incoming.deframer;
+        self.share.update(deframer.buffered_bytes() as u64, deframer.announced_bytes());
     }
 
     /// Nothing is under way: an idle connection keeps no buffers.
