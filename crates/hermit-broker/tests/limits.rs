@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use hermit_broker::TopicConfig;
-use hermit_proto::session::{HeartbeatRequest, HelloRequest, Operation, Status};
-use hermit_proto::{CorrelationId, Header, ProducedFrame, magic};
+use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, Operation, ProduceTarget, Status};
+use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame, magic};
 use support::v2::Session;
 use support::{Server, config, eventually, v1, within};
 use tokio::io::AsyncWriteExt;
@@ -30,12 +30,12 @@ async fn announced_bytes_cost_nothing_until_they_come() {
 }
 
 #[tokio::test]
-async fn the_budget_stops_reading_and_frames_that_do_not_come_are_cut_off() {
+async fn frames_that_do_not_come_make_room_for_others_and_end() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(dir.path());
     config.limits.max_frame_bytes = 100_000;
     config.limits.max_request_bytes = 110_000;
-    config.limits.max_inflight_bytes = 200_000;
+    config.limits.max_inflight_bytes = 400_000;
     config.limits.frame_timeout = Duration::from_millis(300);
     let server = Server::with(config).await;
     let frame = v1::frame(1, b"", &[1; 90_000], 1);
@@ -45,8 +45,8 @@ async fn the_budget_stops_reading_and_frames_that_do_not_come_are_cut_off() {
         stream.write_all(&frame[..80_000]).await.unwrap();
         stalled.push(stream);
     }
-    eventually("the budget is used up", || server.broker.inflight_bytes() >= 200_000).await;
-    // A read may go beyond, but not many.
+    eventually("one is being read", || server.broker.inflight_bytes() >= 80_000).await;
+    // Of the others, a piece each.
     assert!(server.broker.inflight_bytes() < 400_000);
     for mut stream in stalled {
         assert!(v1::is_closed(&mut stream).await);
@@ -55,6 +55,66 @@ async fn the_budget_stops_reading_and_frames_that_do_not_come_are_cut_off() {
     let mut producer = v1::producer(&server, "t").await;
     producer.write_all(&frame).await.unwrap();
     assert_eq!(v1::answer(&mut producer).await.0, 0);
+    server.stop().await;
+}
+
+/// Sends a unit slowly for as long as it is let, and comes again.
+async fn trickle(address: std::net::SocketAddr, opening: Vec<u8>, unit: Vec<u8>) {
+    loop {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let _let = stream.write_all(&opening).await;
+        for piece in unit.chunks(4096) {
+            if stream.write_all(piece).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_senders_of_large_frames_hold_up_nobody() {
+    const SLOW: usize = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.max_frame_bytes = 1 << 20;
+    config.limits.max_request_bytes = (1 << 20) + 2048;
+    config.limits.max_inflight_bytes = 5 << 20;
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    let large_v1 = v1::frame(1, b"", &[1; 1_000_000], 1);
+    let large_v2 = ProducedFrame::message(1, None, &[2; 1_000_000]).to_vec().unwrap();
+    let small_v2 = ProducedFrame::message(1, None, b"x").to_vec().unwrap();
+    let mut producer = v1::producer(&server, "t").await;
+
+    let (mut hello, mut request) = (bytes::BytesMut::new(), bytes::BytesMut::new());
+    hermit_proto::session::Request::encode(&HelloRequest::new("slow"), CorrelationId(1), &mut hello).unwrap();
+    ProduceTarget { topic, partition: PartitionId(0), acks: Acks::Committed }
+        .encode(CorrelationId(2), &large_v2, &mut request)
+        .unwrap();
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..SLOW {
+        slow.spawn(trickle(server.address, b"\x01\x01t\0\0\0\0".to_vec(), large_v1.clone()));
+        slow.spawn(trickle(server.address, hello.to_vec(), request.to_vec()));
+    }
+    eventually("they are there, and there is no room for all", || server.broker.inflight_bytes() > 1_500_000).await;
+    for _ in 0..10 {
+        let began = tokio::time::Instant::now();
+        producer.write_all(&v1::frame(1, b"", b"x", 1)).await.unwrap();
+        v1::answer(&mut producer).await;
+        session.produce(topic, 0, &small_v2).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(2), "small frames took {:?}", began.elapsed());
+        assert!(server.broker.inflight_bytes() <= 6 << 20);
+    }
+    // Forty slow ones have a tenth of a second each, one or two at a time.
+    let began = tokio::time::Instant::now();
+    producer.write_all(&large_v1).await.unwrap();
+    v1::answer(&mut producer).await;
+    session.produce(topic, 0, &large_v2).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(15), "two large frames took {:?}", began.elapsed());
+    slow.shutdown().await;
+    eventually("all was given back", || server.broker.inflight_bytes() == 0).await;
     server.stop().await;
 }
 

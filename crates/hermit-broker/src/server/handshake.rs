@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use super::connection::{Connection, End};
 use super::secure::{SecureStream, Socket, decrypt};
 use super::stream::Stream;
+use crate::address::PeerAddress;
 use crate::broker::Broker;
 use crate::tls::{Active, Facts};
 
@@ -34,7 +35,8 @@ pub(super) async fn secure<'a>(connection: Connection<'a>, begun: &[u8]) -> Resu
     let Some(active) = broker.tls().active() else {
         return Err(End::Refused("a TLS handshake, and TLS is not switched on here: it takes `tls_cert` and `tls_key`".into()));
     };
-    let Progress { connection, plain, at_end, .. } = shake(broker, &active, &socket, begun).await?;
+    let Progress { connection, plain, at_end, .. } =
+        shake(broker, PeerAddress::of(transport.peer.ip()), &active, &socket, begun).await?;
     transport.encrypted = true;
     transport.client_certificate = connection.peer_certificates().and_then(<[_]>::first).map(|der| {
         // It was found to be valid, but need not be one that can be told.
@@ -67,13 +69,13 @@ pub(super) async fn refuse_plain(stream: &Stream, first: u8) -> End {
 }
 
 /// The handshake itself.
-async fn shake(broker: &Broker, active: &Active, socket: &TcpStream, begun: &[u8]) -> Result<Progress, End> {
+async fn shake(broker: &Broker, address: PeerAddress, active: &Active, socket: &TcpStream, begun: &[u8]) -> Result<Progress, End> {
     let connection = ServerConnection::new(Arc::clone(&active.server)).map_err(|error| refused(&error))?;
     let mut progress = Progress { connection: Box::new(connection), plain: BytesMut::new(), at_end: false, failed: None };
-    let mut share = broker.budget().share();
+    let mut share = broker.budget().share(address, 1);
     let (mut received, mut received_bytes) = (begun.to_vec(), begun.len());
     loop {
-        share.set(received_bytes as u64);
+        share.update(received_bytes as u64, None);
         progress = compute(broker, progress, received).await?;
         send(&mut progress, socket).await?;
         if let Some(error) = &progress.failed {
@@ -85,9 +87,6 @@ async fn shake(broker: &Broker, active: &Active, socket: &TcpStream, begun: &[u8
         }
         if received_bytes > MAX_HANDSHAKE_BYTES {
             return Err(End::Refused(format!("a TLS handshake of more than {MAX_HANDSHAKE_BYTES} bytes")));
-        }
-        if !share.has_room() {
-            share.freed().await;
         }
         received = vec![0; READ_BYTES];
         socket.readable().await?;

@@ -53,13 +53,13 @@ impl SecureStream {
         Self { socket, state: Mutex::new(state) }
     }
 
-    /// Appends what has come; `Ok(0)` where the peer has said that nothing more does.
+    /// Appends what has come, of `most` bytes from the socket; `Ok(0)` where the peer has said that nothing more does.
     ///
     /// # Errors
     /// `WouldBlock` where no whole record has come; `UnexpectedEof` where the stream was cut.
-    pub(super) fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub(super) fn try_read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         let socket = &mut self.socket;
-        receive(self.state.get_mut(), buffer, |room| {
+        receive(self.state.get_mut(), buffer, most, |room| {
             let mut room = ReadBuf::new(room);
             match Pin::new(&mut *socket).poll_read(&mut Context::from_waker(Waker::noop()), &mut room) {
                 Poll::Ready(read) => read.map(|()| room.filled().len()),
@@ -73,7 +73,7 @@ impl SecureStream {
     /// # Errors
     /// As [`SecureStream::try_read`].
     pub(super) fn try_read_shared(&self, buffer: &mut BytesMut) -> io::Result<usize> {
-        receive(&mut self.state.lock(), buffer, |room| self.socket.try_read(room))
+        receive(&mut self.state.lock(), buffer, usize::MAX, |room| self.socket.try_read(room))
     }
 
     /// Writes; answers how much the socket has got.
@@ -162,12 +162,17 @@ impl State {
 }
 
 /// Reads once, and decrypts all that this brought.
-fn receive(state: &mut State, buffer: &mut BytesMut, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+fn receive(
+    state: &mut State,
+    buffer: &mut BytesMut,
+    most: usize,
+    read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
     if state.at_end {
         return Ok(0);
     }
     let before_bytes = buffer.len();
-    let room_bytes = (buffer.capacity() - before_bytes).clamp(LEAST_READ_BYTES, COPY_BYTES);
+    let room_bytes = (buffer.capacity() - before_bytes).clamp(LEAST_READ_BYTES, COPY_BYTES).min(most);
     let mut room = ROOM.take();
     room.resize(COPY_BYTES.max(room.len()), 0);
     let received = read(room.get_mut(..room_bytes).unwrap_or_default()).and_then(|received| {

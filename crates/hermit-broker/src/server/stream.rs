@@ -43,8 +43,8 @@ impl Stream {
         }
     }
 
-    /// Appends what is there, not more than `most` bytes. Where that leaves room, the system has no more: unlike [`Stream::try_read_shared`], this then notes so, which spares
-    /// the call that would find nothing.
+    /// Appends what is there, not more than `most` bytes (at least 1). Where that leaves room, the system has no more: unlike
+    /// [`Stream::try_read_shared`], this then notes so, which spares the call that would find nothing.
     ///
     /// # Errors
     /// `WouldBlock` while there is nothing.
@@ -58,7 +58,7 @@ impl Stream {
                 }
             }
             #[cfg(feature = "tls")]
-            Self::Secure(secure) => secure.try_read(buffer),
+            Self::Secure(secure) => secure.try_read(buffer, most),
         }
     }
 
