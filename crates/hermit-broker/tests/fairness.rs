@@ -2,15 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_broker::{Broker, BrokerConfig, Durability, TopicConfig};
-use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, ProduceTarget, Request};
+use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, ListTopicsRequest, ProduceTarget, Request};
 use hermit_proto::v1::Handshake;
 use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame};
 
@@ -55,6 +55,67 @@ fn consume(address: SocketAddr, start: &Barrier) {
         assert!(read > 0, "the broker has closed");
         left -= read;
     }
+}
+
+/// Sends requests that cost much and are answered with little, as fast as they are taken, until the client's end is closed.
+fn flood(address: SocketAddr, answered: &AtomicUsize, over: &AtomicBool) {
+    let mut stream = connect(address);
+    call(&mut stream, &HelloRequest::new("flood"));
+    let mut flood = BytesMut::new();
+    for correlation in 2..2000 {
+        let request = ListTopicsRequest { after: "zzz".into(), limit: 1 };
+        request.encode(CorrelationId(correlation), &mut flood).unwrap();
+    }
+    let mut sender = stream.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || while sender.write_all(&flood).is_ok() {});
+        while !over.load(Ordering::Relaxed) {
+            answer(&mut stream);
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
+}
+
+#[test]
+fn floods_of_costly_requests_leave_others_their_turn() {
+    const FLOODS: usize = 4;
+    const TOPICS: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = BrokerConfig::new(dir.path());
+    config.reserve_bytes = 0;
+    let broker = Broker::open(config).unwrap();
+    for number in 0..TOPICS {
+        broker.create_topic(&format!("t{number}"), 1, &TopicConfig::default()).unwrap();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = broker.clone();
+    let serving = runtime.spawn(async move { served.serve(listener).await });
+    let mut client = connect(address);
+    call(&mut client, &HelloRequest::new("test"));
+    let (answered, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (heartbeats, floods) = thread::scope(|scope| {
+        for _ in 0..FLOODS {
+            scope.spawn(|| flood(address, &answered, &over));
+        }
+        while answered.load(Ordering::Relaxed) < 500 {
+            call(&mut client, &HeartbeatRequest);
+        }
+        let (mut heartbeats, before) = (0, answered.load(Ordering::Relaxed));
+        while answered.load(Ordering::Relaxed) < before + 2000 {
+            call(&mut client, &HeartbeatRequest);
+            heartbeats += 1;
+        }
+        let floods = answered.load(Ordering::Relaxed) - before;
+        over.store(true, Ordering::Relaxed);
+        (heartbeats, floods)
+    });
+    // A round by number alone would be 64 requests of each flood.
+    assert!(floods / heartbeats < 64, "{heartbeats} heartbeats were answered beside {floods} costly requests");
+    runtime.block_on(broker.shutdown()).unwrap();
+    runtime.block_on(serving).unwrap();
 }
 
 #[test]

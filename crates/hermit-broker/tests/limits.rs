@@ -289,3 +289,47 @@ async fn a_silent_session_is_closed_and_one_that_does_not_read_too() {
     drop(session);
     server.stop().await;
 }
+
+/// Frames that do not fit the sockets' buffers.
+async fn fill(session: &mut Session, topic: hermit_proto::TopicId) {
+    for _ in 0..40 {
+        session.produce(topic, 0, &ProducedFrame::message(1, None, &[7; 1 << 20]).to_vec().unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn reading_a_byte_now_and_then_is_not_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.write_timeout = Duration::from_millis(500);
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    fill(&mut session, topic).await;
+    session.subscribe(topic, 0, u64::MAX).await.unwrap();
+    let mut read = Ok(1);
+    let began = tokio::time::Instant::now();
+    while matches!(read, Ok(1)) && server.broker.connections() > 0 {
+        assert!(began.elapsed() < support::PATIENCE, "it is still served");
+        read = tokio::io::AsyncReadExt::read(&mut session.stream, &mut [0]).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_takes_nothing_does_not_hold_up_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.limits.drain_timeout = Duration::from_secs(60);
+    let server = Server::with(config).await;
+    let mut session = Session::open(&server).await;
+    let topic = session.create("t", 1, TopicConfig::default()).await.unwrap();
+    fill(&mut session, topic).await;
+    session.subscribe(topic, 0, u64::MAX).await.unwrap();
+    let mut old = v1::consumer(&server, "g", "t").await;
+    // Both were sent something, and take no more.
+    tokio::io::AsyncReadExt::read_exact(&mut old, &mut [0; 29]).await.unwrap();
+    session.read_unit().await.unwrap();
+    within(server.stop()).await;
+}
