@@ -130,10 +130,35 @@ impl ClientBuilder {
         self
     }
 
-    /// What the hello says for authentication. Reserved: the broker of this release asks for none.
+    /// Logs in as a user, with its password. Beyond loopback the broker takes it over TLS only. It is kept for reconnecting, shown nowhere, and
+    /// overwritten when the client and all that was made from it are gone.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use hermit_client::Client;
+    ///
+    /// let password = std::env::var("ORDERS_PASSWORD")?;
+    /// let client = Client::builder().server("127.0.0.1:9092").password("orders", password).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn password(mut self, user: impl AsRef<str>, password: impl AsRef<str>) -> Self {
+        self.config.auth = Auth::password(user.as_ref(), password.as_ref());
+        self
+    }
+
+    /// Logs in with a token, which names its user. As [`ClientBuilder::password`] otherwise.
+    #[must_use]
+    pub fn token(mut self, token: impl AsRef<str>) -> Self {
+        self.config.auth = Auth::token(token.as_ref());
+        self
+    }
+
+    /// What the hello says for authentication, for a mechanism that has no method of its own here.
     #[must_use]
     pub fn auth(mut self, mechanism: impl Into<String>, initial: impl Into<Vec<u8>>) -> Self {
-        self.config.auth = Auth { mechanism: mechanism.into(), initial: initial.into() };
+        self.config.auth = Auth::other(mechanism.into(), initial.into());
         self
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::backoff::BackoffConfig;
 use crate::error::{Error, Result};
 #[cfg(feature = "tls")]
@@ -27,11 +29,42 @@ pub(crate) struct ClientConfig {
     pub(crate) connector: Option<Connector>,
 }
 
-/// What the hello says for authentication. Reserved: the broker of this release asks for none.
+/// What the hello says for authentication. Overwritten when the last client that needs it is gone.
 #[derive(Clone, Default)]
 pub(crate) struct Auth {
     pub(crate) mechanism: String,
-    pub(crate) initial: Vec<u8>,
+    pub(crate) initial: Zeroizing<Vec<u8>>,
+    /// Why it cannot be sent, without the secret: the setting, and the rule.
+    problem: Option<(&'static str, &'static str)>,
+}
+
+impl Auth {
+    pub(crate) fn other(mechanism: String, initial: Vec<u8>) -> Self {
+        Self { mechanism, initial: Zeroizing::new(initial), problem: None }
+    }
+
+    /// SASL's PLAIN (RFC 4616): an empty authorization identity, the user and the password, with a NUL before each of the two.
+    pub(crate) fn password(user: &str, password: &str) -> Self {
+        let problem = if user.is_empty() || password.is_empty() {
+            Some(("password", "neither the user nor the password may be empty"))
+        } else if user.contains('\0') || password.contains('\0') {
+            Some(("password", "neither the user nor the password may hold a NUL character"))
+        } else {
+            None
+        };
+        // With its whole room from the start: what grows leaves copies behind.
+        let mut initial = Zeroizing::new(Vec::with_capacity(user.len().saturating_add(password.len()).saturating_add(2)));
+        for part in [user, password] {
+            initial.push(0);
+            initial.extend_from_slice(part.as_bytes());
+        }
+        Self { mechanism: "PLAIN".to_owned(), initial, problem }
+    }
+
+    pub(crate) fn token(token: &str) -> Self {
+        let problem = token.is_empty().then_some(("token", "is empty"));
+        Self { mechanism: "TOKEN".to_owned(), initial: Zeroizing::new(token.as_bytes().to_vec()), problem }
+    }
 }
 
 impl fmt::Debug for Auth {
@@ -69,6 +102,9 @@ impl ClientConfig {
         if let Some(server) = self.servers.iter().find(|server| !has_port(server)) {
             return problem("servers", &format!("`{server}` has no port; write it as HOST:PORT, such as {server}:9092"));
         }
+        if let Some((setting, rule)) = self.auth.problem {
+            return problem(setting, rule);
+        }
         if self.connect_timeout.is_zero() {
             return problem("connect_timeout", "must be longer than 0");
         }
@@ -104,10 +140,29 @@ mod tests {
 
     #[test]
     fn what_is_printed_of_a_client_holds_no_secret() {
-        let auth = Auth { mechanism: "plain".into(), initial: b"hunter2".to_vec() };
-        let printed = format!("{:?} {:?}", ClientConfig { auth: auth.clone(), ..Default::default() }, auth);
-        assert!(printed.contains("plain"), "{printed}");
-        assert!(!printed.contains("hunter2") && !printed.contains("104, 117, 110"), "{printed}");
+        for auth in [Auth::other("X".into(), b"hunter2".to_vec()), Auth::password("ann", "hunter2"), Auth::token("hunter2")] {
+            let printed = format!("{:?} {:?}", ClientConfig { auth: auth.clone(), ..Default::default() }, auth);
+            assert!(printed.contains(&auth.mechanism), "{printed}");
+            assert!(!printed.contains("hunter2") && !printed.contains("104, 117, 110"), "{printed}");
+        }
+    }
+
+    #[test]
+    fn a_password_goes_by_sasl_plain() {
+        let auth = Auth::password("ann", "s3 cret");
+        assert_eq!((auth.mechanism.as_str(), auth.initial.as_slice()), ("PLAIN", &b"\0ann\0s3 cret"[..]));
+        let with = |auth| ClientConfig { servers: vec!["a:1".into()], auth, ..Default::default() }.check();
+        with(auth).unwrap();
+        with(Auth::token("hmt_x")).unwrap();
+        for bad in [
+            Auth::password("", "x"),
+            Auth::password("x", ""),
+            Auth::password("a\0b", "x"),
+            Auth::password("a", "x\0"),
+            Auth::token(""),
+        ] {
+            assert!(matches!(with(bad), Err(Error::Config { setting: "password" | "token", .. })));
+        }
     }
 
     #[test]

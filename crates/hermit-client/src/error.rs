@@ -481,6 +481,21 @@ impl Error {
         matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::Tls { .. })
     }
 
+    /// Whether the broker does not believe who the client says it is. The same words are refused again.
+    pub(crate) fn is_refused_login(&self) -> bool {
+        matches!(self, Self::Refused { operation: Operation::Hello, source } if source.status == Status::NotAuthenticated)
+    }
+
+    /// How long the broker looks at no login from here; `None` where that is not what it said.
+    pub(crate) fn login_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { operation: Operation::Hello, source } if source.status == Status::TooManyLogins => {
+                Some(Duration::from_millis(source.details.first().copied().unwrap_or(0)))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn refused(operation: Operation, source: WireError) -> Self {
         Self::Refused { operation, source: Arc::new(source) }
     }
@@ -518,7 +533,13 @@ const fn status_fault(status: Status) -> Fault {
         | Status::UnknownMember
         | Status::StaleGeneration
         | Status::GroupActive
-        | Status::InconsistentStrategy => Fault::Caller,
+        | Status::InconsistentStrategy
+        | Status::UnknownUser
+        | Status::UserExists
+        | Status::UnknownToken
+        | Status::TokenExists
+        | Status::LastAdministrator
+        | Status::TooManyLogins => Fault::Caller,
         Status::CorruptFrame => Fault::Network,
         Status::CorruptLog | Status::Diverged | Status::OffsetOutOfRange => Fault::Data,
         _ => Fault::Broker,

@@ -31,10 +31,12 @@ pub use producer::{
 pub use tls::TlsConfig;
 
 pub use hermit_proto::session::{
-    Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, Durability,
-    GroupMember, GroupPartition, GroupState, HelloResponse, ListOffsetsResponse, ListedGroup, ListedTopic, OffsetQuery, Operation,
-    PartitionMetadata, SessionLimits, Status, TopicConfig, TopicMetadata, WireError,
+    AccessOperations, AccessResource, AccessRule, Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse,
+    DescribeBrokerResponse, DescribeGroupResponse, Durability, EVERY_USER, GroupMember, GroupPartition, GroupState, HelloResponse,
+    ListOffsetsResponse, ListedGroup, ListedToken, ListedTopic, ListedUser, LoginKind, NamePattern, OffsetQuery, Operation,
+    PartitionMetadata, SessionLimits, Status, TopicConfig, TopicMetadata, WhoAmIResponse, WireError,
 };
 pub use hermit_proto::{
-    Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerEpoch, ProducerId, TopicId,
+    Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerEpoch, ProducerId, Secret,
+    TopicId,
 };

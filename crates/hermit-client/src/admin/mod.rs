@@ -1,5 +1,6 @@
-//! Topics, offsets, consumer groups, and the broker itself.
+//! Topics, offsets, consumer groups, users, rules, and the broker itself.
 
+mod access;
 mod groups;
 mod topics;
 
@@ -14,7 +15,7 @@ use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, TopicId, TopicNa
 use crate::conn::{Link, Retry};
 use crate::error::{Error, ProtocolFault, Result};
 
-/// Topics, offsets, consumer groups, and the broker itself. Cheap to clone.
+/// Topics, offsets, consumer groups, users, rules, and the broker itself. Cheap to clone.
 ///
 /// ```no_run
 /// use hermit_client::{Client, TopicConfig};

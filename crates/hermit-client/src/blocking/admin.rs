@@ -1,18 +1,18 @@
-//! Topics, offsets, consumer groups, and the broker itself.
+//! Topics, offsets, consumer groups, users, rules, and the broker itself.
 
 use std::sync::Arc;
 
 use hermit_proto::session::{
-    CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, ListOffsetsResponse, ListedGroup, ListedTopic, OffsetQuery,
-    TopicConfig, TopicMetadata,
+    AccessRule, CreateTopicResponse, DescribeBrokerResponse, DescribeGroupResponse, ListOffsetsResponse, ListedGroup, ListedTopic,
+    ListedUser, OffsetQuery, TopicConfig, TopicMetadata, WhoAmIResponse,
 };
-use hermit_proto::{Offset, PartitionId};
+use hermit_proto::{Offset, PartitionId, Secret};
 
 use super::Runtime;
 use crate::admin::Committed;
 use crate::error::Result;
 
-/// Topics, offsets, consumer groups, and the broker itself; see [`crate::Admin`]. Cheap to clone.
+/// Topics, offsets, consumer groups, users, rules, and the broker itself; see [`crate::Admin`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Admin {
     pub(super) inner: crate::Admin,
@@ -50,4 +50,16 @@ operations! {
     delete_group(group: &str) -> (),
     commit_group(group: &str, positions: &[(impl AsRef<str> + Sync, PartitionId, Offset)]) -> (),
     describe_broker() -> DescribeBrokerResponse,
+    who_am_i() -> WhoAmIResponse,
+    create_user(user: &str, password: Option<&str>) -> (),
+    set_password(user: &str, password: &str) -> (),
+    remove_password(user: &str) -> (),
+    enable_user(user: &str, enabled: bool) -> (),
+    delete_user(user: &str) -> (),
+    list_users() -> Vec<ListedUser>,
+    create_token(user: &str, label: &str) -> Secret,
+    delete_token(user: &str, label: &str) -> (),
+    add_rules(rules: Vec<AccessRule>) -> u32,
+    delete_rules(rules: Vec<AccessRule>) -> u32,
+    list_rules(principal: Option<&str>) -> Vec<AccessRule>,
 }

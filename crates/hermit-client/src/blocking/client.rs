@@ -83,6 +83,8 @@ settings! { ClientBuilder of ClientBuilder:
     heartbeat_interval(interval: Duration),
     backoff(backoff: BackoffConfig),
     max_unit_bytes(bytes: u64),
+    password(user: impl AsRef<str>, password: impl AsRef<str>),
+    token(token: impl AsRef<str>),
     auth(mechanism: impl Into<String>, initial: impl Into<Vec<u8>>),
 }
 

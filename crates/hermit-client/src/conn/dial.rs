@@ -10,6 +10,7 @@ use hermit_proto::{CorrelationId, Deframer, Unit, UnitLimits, magic};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::reader::{self, session_error};
 use super::session::Session;
@@ -18,6 +19,9 @@ use crate::config::ClientConfig;
 use crate::error::{Error, ProtocolFault, Result};
 
 const HELLO: CorrelationId = CorrelationId(1);
+
+/// Bytes of a hello request beyond the client's name and the secret, at most.
+const HELLO_ROOM: usize = 256;
 
 /// Keys of responses are empty, those of deliveries have 24 bytes; newer ones may have some more.
 const MAX_KEY_BYTES: u32 = 1 << 10;
@@ -71,15 +75,10 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let lost = |source| lost(server, source);
-    let hello = HelloRequest {
-        auth_mechanism: config.auth.mechanism.clone(),
-        auth: config.auth.initial.clone(),
-        ..HelloRequest::new(&*config.name)
-    };
-    let mut request = BytesMut::new();
-    hello.encode(HELLO, &mut request)?;
+    let request = hello_request(config)?;
     socket.write_all(&request).await.map_err(lost)?;
     socket.flush().await.map_err(lost)?;
+    drop(request);
 
     let limits = UnitLimits { max_key_bytes: MAX_KEY_BYTES, max_body_bytes: config.max_unit_bytes };
     let mut deframer = Deframer::new(&[magic::RESPONSE, magic::DELIVERY], limits);
@@ -113,6 +112,23 @@ fn lost(server: &Arc<str>, source: io::Error) -> Error {
         return Error::Tls { server: server.clone(), source };
     }
     Error::ConnectionLost { server: server.clone(), source: Arc::new(source) }
+}
+
+/// The hello, overwritten when it was sent: it may hold a secret.
+fn hello_request(config: &ClientConfig) -> Result<Zeroizing<Vec<u8>>> {
+    // Room for all of it, as what grows leaves copies behind: header, key, and the hello's fields.
+    let mut encoded = BytesMut::with_capacity(HELLO_ROOM + config.name.len() + config.auth.initial.len());
+    let mut hello = HelloRequest {
+        auth_mechanism: config.auth.mechanism.clone(),
+        auth: config.auth.initial.to_vec(),
+        ..HelloRequest::new(&*config.name)
+    };
+    let done = hello.encode(HELLO, &mut encoded);
+    hello.auth.zeroize();
+    let request = Zeroizing::new(encoded.to_vec());
+    encoded.zeroize();
+    done?;
+    Ok(request)
 }
 
 fn read_hello(server: &Arc<str>, unit: &Unit) -> Result<HelloResponse> {

@@ -1,6 +1,7 @@
 //! The connection that is made again whenever it breaks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermit_proto::session::Request;
 use tokio::sync::watch;
@@ -11,6 +12,9 @@ use super::session::Session;
 use crate::backoff::Backoff;
 use crate::config::ClientConfig;
 use crate::error::{Error, Result};
+
+/// A broker that puts logins off for longer is asked again nevertheless.
+const LONGEST_LOGIN_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(crate) enum LinkState {
@@ -61,9 +65,13 @@ impl Link {
         Instant::now() + self.config.request_timeout
     }
 
-    /// Waits until every server was tried once.
+    /// Waits until every server was tried once. A login that is only put off is waited for, as long as a request may take.
     pub(crate) async fn first_session(&self) -> Result<Session> {
-        self.session_unless(|failed_rounds, _error| failed_rounds > 0).await
+        let tried = |failed_rounds, error: &Error| failed_rounds > 0 && error.login_after().is_none();
+        match timeout_at(self.deadline(), self.session_unless(tried)).await {
+            Ok(session) => session,
+            Err(_elapsed) => Err(self.timed_out("connection", self.last_failure())),
+        }
     }
 
     /// The session, waiting for one until the deadline. A refused hello that time does not cure ends the wait at once.
@@ -87,9 +95,14 @@ impl Link {
                 LinkState::Connecting { .. } => {}
             }
             if state.changed().await.is_err() {
-                return Err(Error::Closed { what: "client" });
+                return Err(self.over());
             }
         }
+    }
+
+    /// Why there will be no session any more: the login was refused, or the client is closed.
+    pub(crate) fn over(&self) -> Error {
+        self.last_failure().filter(Error::is_refused_login).unwrap_or(Error::Closed { what: "client" })
     }
 
     /// Ends the present session, if there is one, with a goodbye.
@@ -158,7 +171,8 @@ impl Link {
     }
 }
 
-/// Dials, waits for the session's end, and dials again, with waits in between, for as long as there is a [`Link`].
+/// Dials, waits for the session's end, and dials again, with waits in between, for as long as there is a [`Link`]. A login that is refused ends it: the
+/// same words would be refused again, and count as an attack.
 async fn keep_connected(config: Arc<ClientConfig>, state: watch::Sender<LinkState>) {
     let mut backoff = Backoff::new(config.backoff);
     let mut failed_rounds = 0;
@@ -190,21 +204,30 @@ async fn keep_connected(config: Arc<ClientConfig>, state: watch::Sender<LinkStat
                 error
             }
         };
+        let refused = error.is_refused_login();
+        if refused {
+            tracing::error!(%error, "the broker does not let this client in; it does not try again");
+        }
+        let wait = backoff.next().max(error.login_after().unwrap_or_default().min(LONGEST_LOGIN_WAIT));
         state.send_replace(LinkState::Connecting { last: Some(error), failed_rounds });
+        if refused {
+            return;
+        }
         tokio::select! {
-            () = sleep(backoff.next()) => {}
+            () = sleep(wait) => {}
             () = state.closed() => return,
         }
     }
 }
 
-/// The first server that answers; the last one's error if none does.
+/// The first server that answers; the last one's error if none does, or that of one that answered and refused the login.
 async fn dial_any(config: &ClientConfig, number: u64) -> Result<Session> {
     let mut last = Error::Closed { what: "client" };
     for server in &config.servers {
         match dial(config, server, number).await {
             Ok(session) => return Ok(session),
-            Err(error) => last = error,
+            Err(error) if !last.is_refused_login() => last = error,
+            Err(error) => tracing::debug!(%error, "not connected"),
         }
     }
     Err(last)

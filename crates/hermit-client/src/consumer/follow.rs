@@ -131,7 +131,7 @@ impl Consumer {
             _error = ended => {}
             changed = self.link_state.changed() => {
                 if changed.is_err() {
-                    return Err(Error::Closed { what: "client" });
+                    return Err(self.link.over());
                 }
             }
             () = timer => {

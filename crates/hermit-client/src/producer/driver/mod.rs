@@ -135,7 +135,11 @@ impl Driver {
                 command = self.commands.recv(), if !self.commands.is_closed() => self.take_command(command.unwrap_or(Command::Close)),
                 changed = self.link_state.changed() => {
                     if changed.is_err() {
-                        return self.abandon(&Error::Closed { what: "client" });
+                        let over = self.link.over();
+                        if over.is_refused_login() {
+                            self.shared.note_fatal(&over);
+                        }
+                        return self.abandon(&over);
                     }
                     self.adopt_session();
                 }
