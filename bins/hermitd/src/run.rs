@@ -40,7 +40,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let served = runtime.block_on(serve(&broker, &settings.listen));
+    let served = runtime.block_on(serve(&broker, settings));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -48,9 +48,13 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     served.and(closed)
 }
 
-async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
+async fn serve(broker: &Broker, settings: &Settings) -> anyhow::Result<()> {
     let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
-    let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    // These and no others: a name may stand for something else the next time.
+    let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, error))?;
+    settings.check_reach(&addresses)?;
+    let listener = TcpListener::bind(&*addresses).await.map_err(|error| cannot_listen(&settings.listen, error))?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn({
         let broker = broker.clone();
@@ -60,7 +64,12 @@ async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
     if let Err(error) = say(&format!("ready hermit={address}")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
-    let first = signals.next().await;
+    let first = loop {
+        tokio::select! {
+            first = signals.next() => break first,
+            _ = hangup.recv() => reload(broker, settings),
+        }
+    };
     tracing::info!("stopping; a second signal forces");
     tokio::select! {
         stopped = broker.shutdown() => stopped.context("the stop was not a clean one")?,
@@ -71,6 +80,18 @@ async fn serve(broker: &Broker, listen: &str) -> anyhow::Result<()> {
         }
     }
     serving.await.context("serving ended badly")
+}
+
+/// Reads again what can be changed while the broker runs, and says what came of it. What cannot be used changes nothing.
+fn reload(broker: &Broker, settings: &Settings) {
+    let Some(tls) = &settings.broker.tls else {
+        tracing::info!("SIGHUP: there is nothing to read again, as TLS is off");
+        return;
+    };
+    match broker.reload_tls(tls) {
+        Ok(report) => tracing::info!(subject = report.subject, "SIGHUP: new connections get the certificate as it is now"),
+        Err(error) => tracing::error!(%error, "SIGHUP: the certificate stays as it was"),
+    }
 }
 
 fn cannot_listen(listen: &str, error: std::io::Error) -> anyhow::Error {

@@ -36,7 +36,7 @@ pub mod testing;
 mod tls;
 mod topic;
 
-pub use access::AccessConfig;
+pub use access::{AccessConfig, FirstAdministrator, PasswordHashing};
 pub use broker::{Broker, Position};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::table::{DurabilityName, ImportName};
+use super::table::{ClientAuthName, DurabilityName, ImportName, SwitchName, TlsName};
 
 /// Stands for a setting that nobody has set and that has no value then, such as an age that nothing reaches.
 const UNSET: &str = "unset";
@@ -40,6 +40,34 @@ impl Shown for DurabilityName {
         match self {
             Self::Sync => quoted("sync"),
             Self::Os => quoted("os"),
+        }
+    }
+}
+
+impl Shown for TlsName {
+    fn shown(&self) -> String {
+        match self {
+            Self::Off => quoted("off"),
+            Self::Optional => quoted("optional"),
+            Self::Required => quoted("required"),
+        }
+    }
+}
+
+impl Shown for ClientAuthName {
+    fn shown(&self) -> String {
+        match self {
+            Self::Optional => quoted("optional"),
+            Self::Required => quoted("required"),
+        }
+    }
+}
+
+impl Shown for SwitchName {
+    fn shown(&self) -> String {
+        match self {
+            Self::Off => quoted("off"),
+            Self::On => quoted("on"),
         }
     }
 }

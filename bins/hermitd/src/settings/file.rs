@@ -99,8 +99,9 @@ mod tests {
     fn every_setting_can_be_in_the_file() {
         for name in names::known() {
             assert_eq!(line_of(&name, &format!("# mine\n{name} = 1")), Some(2));
-            let accepted =
-                ["1", "\"x\"", "true", "\"sync\"", "\"auto\""].iter().any(|value| parse("f", &format!("{name} = {value}")).is_ok());
+            let accepted = ["1", "\"x\"", "true", "\"sync\"", "\"auto\"", "\"off\"", "\"optional\""]
+                .iter()
+                .any(|value| parse("f", &format!("{name} = {value}")).is_ok());
             assert!(accepted, "{name}");
         }
     }

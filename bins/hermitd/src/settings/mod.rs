@@ -1,15 +1,20 @@
 //! Settings: flags over environment over file over defaults. What is mis-spelt or not allowed refuses the start.
 
+mod access;
 mod describe;
 mod file;
+mod first_administrator;
 mod log;
 #[cfg(test)]
 mod manual;
 mod names;
 mod older;
+mod reach;
 mod table;
+mod tls;
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -24,7 +29,8 @@ pub(crate) use table::ImportName;
 /// A message broker: an append-only, checksummed log, and nothing else to run.
 ///
 /// Every setting can also be given in the environment, as HERMITD_ and its name in capitals, and in the file of --config. Flags win over the
-/// environment, and that over the file.
+/// environment, and that over the file. The first administrator's password is given by the environment alone: HERMITD_ADMIN_PASSWORD, or
+/// HERMITD_ADMIN_PASSWORD_FILE.
 #[derive(Debug, Parser)]
 #[command(name = "hermitd", version)]
 struct Cli {
@@ -43,10 +49,12 @@ struct Cli {
 pub(crate) struct Settings {
     pub(crate) broker: BrokerConfig,
     pub(crate) listen: String,
+    /// Whether it is meant that other machines need no login.
+    pub(crate) insecure: bool,
     pub(crate) threads: usize,
     pub(crate) log: String,
     pub(crate) import: ImportName,
-    /// What the operator should know about the settings file.
+    /// What the operator should know about the settings.
     pub(crate) notes: Vec<String>,
 }
 
@@ -74,13 +82,16 @@ pub(crate) fn from_process() -> anyhow::Result<Invocation> {
         Some(message) => Cli::command().error(error.kind(), message).exit(),
         None => error.exit(),
     });
-    let settings = resolve(&cli)?;
+    let mut settings = resolve(&cli)?;
+    if let Some(found) = first_administrator::find(|name| std::env::var_os(name))? {
+        settings.appoint(found)?;
+    }
     Ok(if cli.check { Invocation::Check(settings.notes) } else { Invocation::Run(Box::new(settings)) })
 }
 
 fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
     let Some(path) = &cli.config else {
-        return cli.given.clone().settle().map_err(|error| with_place(error, None));
+        return cli.given.clone().settle().and_then(Settings::checked).map_err(|error| with_place(error, None));
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let path = path.display().to_string();
@@ -88,17 +99,44 @@ fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
         return resolve_older(cli, &path, &text);
     }
     let from_file = file::parse(&path, &text)?;
-    cli.given.or(&from_file).settle().map_err(|error| with_place(error, Some((&path, &text))))
+    let settled = cli.given.or(&from_file).settle().and_then(Settings::checked);
+    settled.map_err(|error| with_place(error, Some((&path, &text))))
+}
+
+impl Settings {
+    /// Checks what the settings name outside of themselves.
+    fn checked(self) -> anyhow::Result<Self> {
+        self.with_reach_checked()?.with_tls_checked()
+    }
+
+    /// Takes over what the environment says of the first administrator.
+    fn appoint(&mut self, found: first_administrator::Found) -> anyhow::Result<()> {
+        if !self.broker.access.enabled {
+            let note = "a first administrator is given, but nobody has to log in: set `authentication` to \"on\", or leave HERMITD_ADMIN_… out";
+            self.notes.push(note.to_owned());
+            return Ok(());
+        }
+        self.notes.extend(found.file.as_deref().and_then(open_to_others));
+        self.broker.access.first_administrator = found.administrator;
+        Ok(self.broker.check()?)
+    }
+}
+
+/// What to say of a file with a secret that not only its owner can read.
+fn open_to_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode();
+    let open = mode & 0o077 != 0;
+    open.then(|| format!("{} holds a secret, and others than its owner may read or write it: chmod 600", path.display()))
 }
 
 fn resolve_older(cli: &Cli, path: &str, text: &str) -> anyhow::Result<Settings> {
     let older = older::parse(path, text)?;
-    let settled = cli.given.or(&older.given).settle();
+    let settled = cli.given.or(&older.given).settle().and_then(Settings::checked);
     let mut settings = settled.map_err(|error| match unplaced(&error).as_deref().and_then(|setting| older.origin(setting)) {
         Some((line, key)) => anyhow!("{path}:{line}: `{key}`, which gives {error:#}"),
         None => with_place(error, None),
     })?;
-    settings.notes = notes(cli, path, &older);
+    settings.notes.extend(notes(cli, path, &older));
     Ok(settings)
 }
 

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory as _;
 
-use super::Cli;
+use super::{Cli, first_administrator};
 
 /// What the environment variables of settings begin with.
 const PREFIX: &str = "HERMITD_";
@@ -32,6 +32,7 @@ pub(super) fn variable(setting: &str) -> String {
 pub(super) fn unknown_variable(environment: impl Iterator<Item = String>) -> Option<String> {
     let mut known: Vec<_> = known().iter().map(|name| name.to_uppercase()).collect();
     known.push("CONFIG".to_owned());
+    known.extend(first_administrator::NAMES.map(str::to_owned));
     let unknown = environment.filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned())).find(|name| !known.contains(name))?;
     let hint = match nearest(&unknown, &known) {
         Some(meant) => format!("did you mean {PREFIX}{meant}?"),
@@ -77,7 +78,8 @@ mod tests {
         let environment = ["PATH", "HERMITD_DATA_DIR", "HERMITD_DATADIR"].map(str::to_owned);
         let message = unknown_variable(environment.into_iter()).unwrap();
         assert!(message.contains("HERMITD_DATADIR") && message.ends_with("HERMITD_DATA_DIR?"), "{message}");
-        assert_eq!(unknown_variable(["HERMITD_CONFIG".to_owned()].into_iter()), None);
+        let known = ["HERMITD_CONFIG", "HERMITD_ADMIN_USER", "HERMITD_ADMIN_PASSWORD", "HERMITD_ADMIN_PASSWORD_FILE"];
+        assert_eq!(unknown_variable(known.map(str::to_owned).into_iter()), None);
         let message = unknown_variable(["HERMITD_FOO".to_owned()].into_iter()).unwrap();
         assert!(message.contains("HERMITD_FOO") && !message.contains("did you mean"), "{message}");
     }

@@ -32,13 +32,45 @@ pub(crate) enum ImportName {
     Never,
 }
 
+/// Whether connections go through TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TlsName {
+    /// None does.
+    Off,
+    /// As the client likes.
+    Optional,
+    /// All do.
+    Required,
+}
+
+/// Whether clients show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ClientAuthName {
+    /// As they like.
+    Optional,
+    /// They must.
+    Required,
+}
+
+/// A setting that is on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SwitchName {
+    /// It is not in force.
+    Off,
+    /// It is in force.
+    On,
+}
+
 macro_rules! settings {
-    ($($(#[doc = $doc:literal])+ $name:ident : $type:ty, $env:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident : $type:ty, $env:literal $(, $more:ident = $value:expr)*;)+) => {
         /// What somebody has said about each setting.
         #[derive(Debug, Clone, Default, Args, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct Given {
-            $($(#[doc = $doc])+ #[arg(long, env = $env)] pub(super) $name: Option<$type>,)+
+            $($(#[doc = $doc])+ #[arg(long, env = $env $(, $more = $value)*)] pub(super) $name: Option<$type>,)+
         }
 
         impl Given {
@@ -60,6 +92,22 @@ settings! {
     data_dir: PathBuf, "HERMITD_DATA_DIR";
     /// Address and port to listen on; port 0 takes any. Default: `127.0.0.1:9092`.
     listen: String, "HERMITD_LISTEN";
+    /// Whether clients have to log in, and may do only what rules allow: `on` or `off`. Default: `off`; then everybody may do everything, and `listen` must be a loopback address.
+    authentication: SwitchName, "HERMITD_AUTHENTICATION";
+    /// Whether other machines may connect without `authentication`, and log in with passwords over connections without TLS. Default: false. Whoever reaches the port then does as he likes, or reads along.
+    insecure: bool, "HERMITD_INSECURE", num_args = 0..=1, default_missing_value = "true";
+    /// The user as whom clients of protocol version 1 act, which cannot log in, where `authentication` is on. Default: none; they are turned away. Whoever reaches the port is that user.
+    v1_principal: String, "HERMITD_V1_PRINCIPAL";
+    /// Whether connections go through TLS, on the same port: `off`, `optional` (as the client begins) or `required` (others are closed). Default: `optional` where `tls_cert` is set, else `off`.
+    tls: TlsName, "HERMITD_TLS";
+    /// PEM file with the broker's certificate, and behind it those that lead to its authority. Read again on SIGHUP, as the next two are.
+    tls_cert: PathBuf, "HERMITD_TLS_CERT";
+    /// PEM file with the private key of that certificate, not encrypted. It should be readable by the broker's user alone.
+    tls_key: PathBuf, "HERMITD_TLS_KEY";
+    /// PEM file with the authorities whose client certificates are believed. Default: none; then clients are not asked for one.
+    tls_client_ca: PathBuf, "HERMITD_TLS_CLIENT_CA";
+    /// Whether clients must show a certificate of `tls_client_ca`: `optional` or `required`. Default: `optional`; one that is shown must be valid all the same.
+    tls_client_auth: ClientAuthName, "HERMITD_TLS_CLIENT_AUTH";
     /// What an answered message survives, in topics whose creator does not say. Default: `sync`. With `os` a power cut can take back what was answered.
     durability: DurabilityName, "HERMITD_DURABILITY";
     /// Milliseconds that answered messages of a topic with durability `os` may stay unflushed, where 64 MiB do not come first. Default: 1000.
@@ -78,6 +126,10 @@ settings! {
     retention_bytes: u64, "HERMITD_RETENTION_BYTES";
     /// Seconds between two rounds of retention and compaction. Default: 60.
     maintenance_interval_s: u64, "HERMITD_MAINTENANCE_INTERVAL_S";
+    /// Bytes of closed segments that are read and verified in a second, at most, while clients leave the disk alone. Default: 8388608 (8 MiB); 0: none ever.
+    scrub_bytes_per_second: u64, "HERMITD_SCRUB_BYTES_PER_SECOND";
+    /// Seconds from one such pass over all partitions to the next. Default: 604800 (7 days).
+    scrub_interval_s: u64, "HERMITD_SCRUB_INTERVAL_S";
     /// Most bytes of key and payload together in a frame. Default: 52428800 (50 MiB). A connection can make the broker hold about twice as much.
     max_frame_bytes: u32, "HERMITD_MAX_FRAME_BYTES";
     /// Most records in a frame. Default: 1000000.
@@ -161,6 +213,8 @@ impl Given {
         set(&mut broker.create_topics, self.create_topics);
         set(&mut broker.default_partitions, self.default_partitions);
         set(&mut broker.maintenance_interval, self.maintenance_interval_s.map(Duration::from_secs));
+        set(&mut broker.scrub_bytes_per_second, self.scrub_bytes_per_second);
+        set(&mut broker.scrub_interval, self.scrub_interval_s.map(Duration::from_secs));
         set(&mut broker.max_open_files, self.max_open_files);
         set(&mut broker.flush_threads, self.flush_threads);
         broker.offsets_retention = self.offsets_retention_ms.map(Duration::from_millis);
@@ -186,6 +240,8 @@ impl Given {
             limits.disk_high_bytes = low.saturating_mul(2);
         }
         set(&mut limits.disk_high_bytes, self.disk_high_bytes);
+        self.settle_access(&mut broker.access)?;
+        broker.tls = self.settle_tls()?;
         check_dir(&broker.data_dir)?;
         check_frame_fits(&broker.limits)?;
         broker.check()?;
@@ -194,7 +250,8 @@ impl Given {
         let log = self.log.unwrap_or_else(|| "info".into());
         super::log::check(&log)?;
         let import = self.import.unwrap_or(ImportName::Auto);
-        Ok(Settings { broker, listen, threads, log, import, notes: Vec::new() })
+        let insecure = self.insecure.unwrap_or(false);
+        Ok(Settings { broker, listen, insecure, threads, log, import, notes: Vec::new() })
     }
 
     fn settle_groups(&self, limits: &mut Limits) {
@@ -214,13 +271,29 @@ impl Given {
 
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
     fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
-        let Settings { listen, threads, log, import, .. } = settings;
+        let Settings { listen, insecure, threads, log, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
+        let tls = broker.tls.as_ref();
         let ms = |time: Duration| Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let unless_never = |value: u64| (value != NEVER).then_some(value);
         Self {
             data_dir: Some(broker.data_dir.clone()),
             listen: Some(listen.clone()),
+            authentication: Some(if broker.access.enabled { SwitchName::On } else { SwitchName::Off }),
+            insecure: Some(*insecure),
+            v1_principal: broker.access.v1_principal.as_ref().map(ToString::to_string),
+            tls: Some(match tls {
+                None => TlsName::Off,
+                Some(tls) if tls.required => TlsName::Required,
+                Some(_) => TlsName::Optional,
+            }),
+            tls_cert: tls.map(|tls| tls.certificate.clone()),
+            tls_key: tls.map(|tls| tls.key.clone()),
+            tls_client_ca: tls.and_then(|tls| tls.client_ca.clone()),
+            tls_client_auth: tls.map(|tls| match tls.require_client_certificate {
+                true => ClientAuthName::Required,
+                false => ClientAuthName::Optional,
+            }),
             durability: Some(match topics.durability {
                 Durability::Sync => DurabilityName::Sync,
                 Durability::Os => DurabilityName::Os,
@@ -233,6 +306,8 @@ impl Given {
             retention_age_ms: unless_never(topics.retention_age_ms),
             retention_bytes: unless_never(topics.retention_bytes),
             maintenance_interval_s: Some(broker.maintenance_interval.as_secs()),
+            scrub_bytes_per_second: Some(broker.scrub_bytes_per_second),
+            scrub_interval_s: Some(broker.scrub_interval.as_secs()),
             max_frame_bytes: Some(limits.max_frame_bytes),
             max_record_count: Some(limits.max_record_count),
             max_connections: Some(limits.max_connections),
@@ -283,6 +358,7 @@ impl Given {
         within("max_open_files", files, descriptors::FEWEST_FILES as u64..=u64::from(u32::MAX))?;
         within("os_flush_interval_ms", self.os_flush_interval_ms, 1..=HOUR_MS)?;
         within("maintenance_interval_s", self.maintenance_interval_s, 1..=YEAR_MS / 1000)?;
+        within("scrub_interval_s", self.scrub_interval_s, 1..=YEAR_MS / 1000)?;
         within("handshake_timeout_ms", self.handshake_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
         within("frame_timeout_ms", self.frame_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
         within("write_timeout_ms", self.write_timeout_ms, SHORTEST_MS..=YEAR_MS)?;

@@ -12,8 +12,12 @@ use std::time::{Duration, SystemTime};
 pub(crate) use active::{Active, Tls};
 #[cfg(feature = "tls")]
 pub(crate) use certificate::Facts;
+#[cfg(feature = "tls")]
+use load::load;
 #[cfg(not(feature = "tls"))]
 pub(crate) use without::Tls;
+#[cfg(not(feature = "tls"))]
+use without::load;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
@@ -47,6 +51,14 @@ impl TlsConfig {
             require_client_certificate: false,
             required: false,
         }
+    }
+
+    /// Reads the files as a broker does at its start, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Broker::reload_tls`].
+    pub fn check(&self) -> Result<(), BrokerError> {
+        load(self).map(drop)
     }
 }
 
@@ -178,9 +190,13 @@ mod without {
         }
 
         #[expect(clippy::unused_self, reason = "as with the feature")]
-        pub(super) fn load(&self, _config: &TlsConfig, _now: SystemTime) -> Result<TlsReport, BrokerError> {
-            let rule = "this build has no TLS: build hermit-broker with the feature `tls`".into();
-            Err(BrokerError::InvalidConfig { field: "tls", rule })
+        pub(super) fn load(&self, config: &TlsConfig, _now: SystemTime) -> Result<TlsReport, BrokerError> {
+            load(config)
         }
+    }
+
+    pub(super) fn load(_config: &TlsConfig) -> Result<TlsReport, BrokerError> {
+        let rule = "this build has no TLS: build hermit-broker with the feature `tls`".into();
+        Err(BrokerError::InvalidConfig { field: "tls", rule })
     }
 }

@@ -1,0 +1,109 @@
+//! The first administrator, by environment alone: what stands on a command line is seen by everybody on the machine, and a settings file is read by many.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use hermit_broker::FirstAdministrator;
+use hermit_broker::proto::{Secret, UserName};
+
+const USER: &str = "HERMITD_ADMIN_USER";
+const PASSWORD: &str = "HERMITD_ADMIN_PASSWORD";
+const PASSWORD_FILE: &str = "HERMITD_ADMIN_PASSWORD_FILE";
+
+/// The variables' names, without what they all begin with.
+pub(super) const NAMES: [&str; 3] = ["ADMIN_USER", "ADMIN_PASSWORD", "ADMIN_PASSWORD_FILE"];
+
+/// Who it is when only the password is given.
+const DEFAULT_USER: &str = "admin";
+/// A longer file is the wrong one.
+const MAX_PASSWORD_BYTES: u64 = 4096;
+
+/// What the environment says, and the file that the password came from.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) administrator: FirstAdministrator,
+    pub(super) file: Option<PathBuf>,
+}
+
+/// Looks for the variables; `None` without any.
+pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Option<Found>> {
+    let user = match variable(USER) {
+        Some(user) => Some(text(USER, user)?),
+        None => None,
+    };
+    let (password, file) = match (variable(PASSWORD), variable(PASSWORD_FILE).map(PathBuf::from)) {
+        (Some(_), Some(_)) => bail!("{PASSWORD} and {PASSWORD_FILE} are both set: leave one out"),
+        (Some(password), None) => (Secret::new(text(PASSWORD, password)?), None),
+        (None, Some(file)) => (read(&file).with_context(|| format!("{PASSWORD_FILE}: {}", file.display()))?, Some(file)),
+        (None, None) if user.is_some() => bail!("{USER} is set without a password: set {PASSWORD} or {PASSWORD_FILE}, too"),
+        (None, None) => return Ok(None),
+    };
+    if password.expose().is_empty() {
+        bail!("{}: the password is empty: choose one", if file.is_some() { PASSWORD_FILE } else { PASSWORD });
+    }
+    let user = user.unwrap_or_else(|| DEFAULT_USER.to_owned());
+    let user = UserName::new_public(&user).with_context(|| format!("{USER} is {user:?}"))?;
+    Ok(Some(Found { administrator: FirstAdministrator::Password { user, password }, file }))
+}
+
+fn text(name: &str, value: OsString) -> anyhow::Result<String> {
+    // Without the value, which may be the secret.
+    value.into_string().map_err(|_value| anyhow::anyhow!("{name} is not UTF-8"))
+}
+
+/// The file without the end of its line.
+fn read(path: &Path) -> anyhow::Result<Secret> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_PASSWORD_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_PASSWORD_BYTES {
+        bail!("it has more than {MAX_PASSWORD_BYTES} bytes: is it the file with the password?");
+    }
+    let whole = Secret::new(text);
+    Ok(Secret::new(whole.expose().trim_end_matches(['\n', '\r'])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> anyhow::Result<Option<Found>> {
+        find(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+    }
+
+    fn names(found: &Found) -> (&str, &str) {
+        match &found.administrator {
+            FirstAdministrator::Password { user, password } => (user.as_str(), password.expose()),
+            FirstAdministrator::Token => unreachable!("it was found"),
+        }
+    }
+
+    #[test]
+    fn the_password_comes_by_variable_or_file() {
+        assert!(found(&[]).unwrap().is_none());
+        let by_variable = found(&[(PASSWORD, "s3cret"), (USER, "ann")]).unwrap().unwrap();
+        assert_eq!(names(&by_variable), ("ann", "s3cret"));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "s3 cret\n").unwrap();
+        let by_file = found(&[(PASSWORD_FILE, file.to_str().unwrap())]).unwrap().unwrap();
+        assert_eq!((names(&by_file), by_file.file.as_ref()), (("admin", "s3 cret"), Some(&file)));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_without_the_password() {
+        let nowhere = "/nowhere/password";
+        for (variables, said) in [
+            (&[(PASSWORD, "s3cret"), (PASSWORD_FILE, nowhere)][..], "leave one out"),
+            (&[(USER, "ann")], "without a password"),
+            (&[(PASSWORD, "")], "empty"),
+            (&[(PASSWORD, "s3cret"), (USER, "__x")], "reserved"),
+            (&[(PASSWORD_FILE, nowhere)], nowhere),
+            (&[(PASSWORD_FILE, "/dev/zero")], "more than"),
+        ] {
+            let error = format!("{:#}", found(variables).unwrap_err());
+            assert!(error.contains(said) && error.contains("HERMITD_ADMIN_") && !error.contains("s3cret"), "{error}");
+        }
+    }
+}
