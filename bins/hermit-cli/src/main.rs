@@ -1,11 +1,13 @@
-//! The command line of HermitMQ: topics and groups, producing from files and pipes, consuming into them, moving topics.
+//! The command line of HermitMQ: topics and groups, producing from files and pipes, consuming into them, moving topics, users and what they may do.
 //!
 //! Exit status: 0 if all was done, 1 if not, 2 for a command line that cannot be understood, 128 + N if signal N, or a reader
 //! of its output that went away (13), ended it.
 
+mod acl;
 mod args;
 mod bench;
 mod broker;
+mod connect;
 mod consume;
 mod escape;
 mod export;
@@ -22,23 +24,25 @@ mod place;
 mod produce;
 mod progress;
 mod quantity;
+mod secret;
 mod signals;
 mod text;
 mod time;
 mod topic;
 mod topic_file;
+mod user;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use hermit_client::Client;
+use hermit_load::Via;
 
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let server = cli.server.clone();
+    let server = cli.connection.server.clone();
     let done = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(
         |runtime| {
             let done = runtime.block_on(run(cli));
@@ -64,7 +68,8 @@ async fn run(cli: Cli) -> Result<()> {
     if let Command::Log(command) = &cli.command {
         return log::run(command, cli.output);
     }
-    let client = Client::builder().server(&cli.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION"))).connect().await?;
+    let builder = connect::builder(&cli.connection).await?;
+    let client = builder.clone().connect().await?;
     let done = match cli.command {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
         // Needs no broker.
@@ -73,7 +78,9 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
         Command::Group(command) => group::run(&client, command, cli.output).await,
         Command::Broker(command) => broker::run(&client, command, cli.output).await,
-        Command::Bench(command) => bench::run(&client, command, &cli.server, cli.output).await,
+        Command::User(command) => user::run(&client, command, cli.output).await,
+        Command::Acl(command) => acl::run(&client, command, cli.output).await,
+        Command::Bench(command) => bench::run(&client, command, Via::new(builder), cli.output).await,
         Command::Export(args) => export::run(&client, args, cli.output).await,
         Command::Import(args) => import::run(&client, args, cli.output).await,
     };

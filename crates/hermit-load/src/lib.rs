@@ -22,4 +22,4 @@ pub use max_rate::{MaxRate, Probe};
 pub use meter::Meter;
 pub use payload::{Contents, HEAD_BYTES};
 pub use produce::{ProduceLoad, ProduceReport, ReadyProduceLoad, Results, Spread};
-pub use target::{Compression, Target};
+pub use target::{Compression, Target, Via};

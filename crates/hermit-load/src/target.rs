@@ -1,8 +1,9 @@
 //! Where the load goes, and what all loads have in common.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
 
-use hermit_client::{Client, Codec};
+use hermit_client::{Client, ClientBuilder, Codec};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -10,14 +11,38 @@ use crate::error::{Error, Result};
 /// Whom the load is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The broker's address, `HOST:PORT`.
+    /// The broker's address, `HOST:PORT`; without meaning where `via` is set.
     pub server: String,
     /// The topic. A producer's is created if it is not there and the broker's settings allow.
     pub topic: String,
     /// How many connections the load is divided among. Each has a task of its own, and a producer or consumer.
     #[serde(default = "one")]
     pub connections: usize,
+    /// Settings of the connections beyond the address, such as a login; without them, the defaults. Not written down: they may hold secrets.
+    #[serde(skip)]
+    pub via: Option<Via>,
 }
+
+/// Settings of a client, for connections that are made later.
+#[derive(Clone, Debug)]
+pub struct Via(Arc<ClientBuilder>);
+
+impl Via {
+    /// Connections with these settings, servers included.
+    #[must_use]
+    pub fn new(builder: ClientBuilder) -> Self {
+        Self(Arc::new(builder))
+    }
+}
+
+impl PartialEq for Via {
+    /// The same, not only equal: what is in them is not compared.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Via {}
 
 const MAX_CONNECTIONS: usize = 10_000;
 
@@ -29,7 +54,13 @@ impl Target {
     /// One connection for this topic.
     #[must_use]
     pub fn new(server: impl Into<String>, topic: impl Into<String>) -> Self {
-        Self { server: server.into(), topic: topic.into(), connections: 1 }
+        Self { server: server.into(), topic: topic.into(), connections: 1, via: None }
+    }
+
+    /// One connection for this topic, with settings that name the server.
+    #[must_use]
+    pub fn via(via: Via, topic: impl Into<String>) -> Self {
+        Self { via: Some(via), ..Self::new("", topic) }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -42,7 +73,11 @@ impl Target {
 
     pub(crate) async fn connect(&self) -> Result<Client> {
         let name = concat!("hermit-load/", env!("CARGO_PKG_VERSION"));
-        Ok(Client::builder().server(&self.server).name(name).connect().await?)
+        let builder = match &self.via {
+            Some(via) => (*via.0).clone(),
+            None => Client::builder().server(&self.server),
+        };
+        Ok(builder.name(name).connect().await?)
     }
 }
 

@@ -1,12 +1,15 @@
 //! The command line.
 
+mod acl;
 mod bench;
+mod connection;
 mod consume;
 mod group;
 mod log;
 mod produce;
 mod topic;
 mod transfer;
+mod user;
 mod value;
 
 use std::ffi::OsString;
@@ -15,21 +18,23 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+pub(crate) use acl::AclCommand;
 pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEndArgs};
+pub(crate) use connection::{ConnectionArgs, Login};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
 pub(crate) use topic::{AddPartitionsArgs, AlterArgs, CreateArgs, Settings, TopicCommand, TrimArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs};
+pub(crate) use user::{AddUserArgs, NewPasswordArgs, PasswdArgs, TokenCommand, UserCommand};
 
 /// Produces to, consumes from and looks after the topics of a HermitMQ broker.
 #[derive(Debug, Parser)]
 #[command(name = "hermit-cli", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// The broker's address.
-    #[arg(long, env = "HERMIT_SERVER", default_value = "127.0.0.1:9092", value_name = "ADDR", value_parser = address, global = true)]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
     /// How answers are printed: for people, or one JSON value a line.
     #[arg(long, value_enum, default_value_t, value_name = "FORM", global = true)]
     pub(crate) output: Output,
@@ -45,6 +50,8 @@ Examples:
   hermit-cli consume orders --group billing        several of these share the partitions
   hermit-cli group describe billing                who reads what, and how far behind
   hermit-cli bench e2e load --rate 10000           how long a record takes to a consumer
+  hermit-cli user add alice
+  hermit-cli acl add alice --topic orders --allow produce,consume
   hermit-cli --server a:9092 export orders - | hermit-cli --server b:9092 import orders -
 
 `hermit-cli COMMAND --help` says more about each. The exit status is 0 if all was done, 1 if not, 2 for a command line that
@@ -55,7 +62,10 @@ impl Cli {
     pub(crate) fn read(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
         let matches = command.try_get_matches_from_mut(arguments)?;
-        let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        if let Err(problem) = cli.connection.choose(&matches) {
+            return Err(command.error(ErrorKind::ArgumentConflict, problem));
+        }
         let format = matches.subcommand_matches("consume").and_then(|consume| consume.value_source("format"));
         if cli.output == Output::Json && format == Some(ValueSource::CommandLine) {
             let problem = "`--format` cannot be used with `--output json`, whose form is fixed";
@@ -102,6 +112,12 @@ pub(crate) enum Command {
     /// Tells about the broker.
     #[command(subcommand)]
     Broker(BrokerCommand),
+    /// Creates, lists, changes and deletes users and their tokens.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Says what users may do.
+    #[command(subcommand)]
+    Acl(AclCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -109,13 +125,6 @@ pub(crate) enum BrokerCommand {
     /// Tells the broker's version, load and settings.
     #[command(after_help = "Example:\n  hermit-cli broker describe --output json")]
     Describe,
-}
-
-fn address(text: &str) -> Result<String, String> {
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-        _ => Err("write it as HOST:PORT, such as 127.0.0.1:9092".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ fn the_definition_holds_together() {
 #[test]
 fn global_options_may_stand_anywhere() {
     let cli = Cli::try_parse_from(["hermit-cli", "topic", "list", "--server", "[::1]:7", "--output", "json"]).unwrap();
-    assert_eq!((cli.server.as_str(), cli.output), ("[::1]:7", Output::Json));
+    assert_eq!((cli.connection.server.as_str(), cli.output), ("[::1]:7", Output::Json));
 }
 
 #[test]
@@ -51,6 +51,15 @@ fn nonsense_is_a_usage_error() {
         &["bench", "consume", "t", "--group", "g", "--from", "latest"],
         &["bench", "e2e", "t", "--rate", "5", "--max-rate"],
         &["--server", "localhost", "topic", "list"],
+        &["topic", "list", "--user", "a", "--token-file", "t"],
+        &["topic", "list", "--password", "secret"],
+        &["topic", "list", "--token", "secret"],
+        &["acl", "add", "a", "--allow", "produce"],
+        &["acl", "add", "a", "--topic", "t"],
+        &["acl", "add", "a", "--topic", "t", "--allow", "write"],
+        &["acl", "remove", "a"],
+        &["user", "add", "a", "--no-password", "--new-password-file", "p"],
+        &["user", "token", "add", "a"],
     ];
     for arguments in bad {
         let read = Cli::read([&["hermit-cli"], *arguments].concat());

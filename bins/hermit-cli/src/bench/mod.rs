@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hermit_client::{Acks, Client};
-use hermit_load::{ConsumeLoad, EndToEndLoad, Meter, ProduceLoad, Spread, Target};
+use hermit_load::{ConsumeLoad, EndToEndLoad, Meter, ProduceLoad, Spread, Target, Via};
 use indicatif::ProgressBar;
 
 use self::report::Report;
@@ -23,7 +23,7 @@ const DEFAULT_DURATION_MS: u64 = 10_000;
 const DRAWN_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs a load, and tells what it came to. Fails where records were lost or wrong, after that was told.
-pub(crate) async fn run(client: &Client, command: BenchCommand, server: &str, output: Output) -> Result<()> {
+pub(crate) async fn run(client: &Client, command: BenchCommand, via: Via, output: Output) -> Result<()> {
     if let BenchCommand::Consume(args) = &command {
         // A consumer creates no topic, and tells that it is missing with what to do.
         client.admin().describe_topic(&args.topic).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(client: &Client, command: BenchCommand, server: &str, ou
     let mut signals = Signals::new()?;
     let mut interrupted = None;
     let report = {
-        let mut running = std::pin::pin!(Box::pin(start(command, server, &meter)));
+        let mut running = std::pin::pin!(Box::pin(start(command, &via, &meter)));
         loop {
             tokio::select! {
                 report = &mut running => break report?,
@@ -60,18 +60,18 @@ pub(crate) async fn run(client: &Client, command: BenchCommand, server: &str, ou
     }
 }
 
-async fn start(command: BenchCommand, server: &str, meter: &Meter) -> Result<Report> {
+async fn start(command: BenchCommand, via: &Via, meter: &Meter) -> Result<Report> {
     match command {
         BenchCommand::Produce(args) => {
-            let ready = produce_load(&args, server).prepare().await.map_err(of_load)?;
+            let ready = produce_load(&args, via).prepare().await.map_err(of_load)?;
             watched(ready.run(meter), meter, args.records).await.map(Report::Produce)
         }
         BenchCommand::Consume(args) => {
-            let ready = consume_load(&args, server).prepare().await.map_err(of_load)?;
+            let ready = consume_load(&args, via).prepare().await.map_err(of_load)?;
             watched(ready.run(meter), meter, args.records).await.map(Report::Consume)
         }
         BenchCommand::E2e(args) => {
-            let load = end_to_end_load(&args, server);
+            let load = end_to_end_load(&args, via);
             if args.max_rate {
                 return load.max_rate(meter).await.map(Report::MaxRate).map_err(of_load);
             }
@@ -83,7 +83,7 @@ async fn start(command: BenchCommand, server: &str, meter: &Meter) -> Result<Rep
     }
 }
 
-fn produce_load(args: &BenchProduceArgs, server: &str) -> ProduceLoad {
+fn produce_load(args: &BenchProduceArgs, via: &Via) -> ProduceLoad {
     let unbounded = args.records.is_none() && args.duration.is_none();
     ProduceLoad {
         records: args.records,
@@ -97,11 +97,11 @@ fn produce_load(args: &BenchProduceArgs, server: &str) -> ProduceLoad {
         compression: args.load.compression,
         rate: args.rate,
         acknowledged: args.acks != Acks::None,
-        ..ProduceLoad::new(target(server, &args.topic, args.load.connections))
+        ..ProduceLoad::new(target(via, &args.topic, args.load.connections))
     }
 }
 
-fn consume_load(args: &BenchConsumeArgs, server: &str) -> ConsumeLoad {
+fn consume_load(args: &BenchConsumeArgs, via: &Via) -> ConsumeLoad {
     let unbounded = args.records.is_none() && args.duration.is_none();
     // A group has no end that one could know from outside.
     let default = (unbounded && args.group.is_some()).then_some(DEFAULT_DURATION_MS);
@@ -113,12 +113,12 @@ fn consume_load(args: &BenchConsumeArgs, server: &str) -> ConsumeLoad {
         owned: args.owned,
         check: args.check,
         group: args.group.clone(),
-        ..ConsumeLoad::new(target(server, &args.topic, args.connections))
+        ..ConsumeLoad::new(target(via, &args.topic, args.connections))
     }
 }
 
-fn end_to_end_load(args: &EndToEndArgs, server: &str) -> EndToEndLoad {
-    let base = EndToEndLoad::new(target(server, &args.topic, args.load.connections));
+fn end_to_end_load(args: &EndToEndArgs, via: &Via) -> EndToEndLoad {
+    let base = EndToEndLoad::new(target(via, &args.topic, args.load.connections));
     EndToEndLoad {
         rate: Some(args.rate),
         duration_ms: args.duration.0,
@@ -132,8 +132,8 @@ fn end_to_end_load(args: &EndToEndArgs, server: &str) -> EndToEndLoad {
     }
 }
 
-fn target(server: &str, topic: &str, connections: u32) -> Target {
-    Target { connections: connections as usize, ..Target::new(server, topic) }
+fn target(via: &Via, topic: &str, connections: u32) -> Target {
+    Target { connections: connections as usize, ..Target::via(via.clone(), topic) }
 }
 
 /// Draws progress while the load runs.
