@@ -18,6 +18,8 @@ pub(crate) enum Run {
     Groups(Passed),
     /// Traces the broker's system calls while a consumer reads 1 GiB, and shows that the log leaves by sendfile alone.
     SendfileProof(Passed),
+    /// Runs the broker under a moderate load for an hour (`--minutes`) and checks that memory, descriptors, threads and disk do not grow.
+    Soak(Passed),
     /// Measures the broker's memory with idle, lagging and stalling clients.
     Limits(Passed),
     /// Measures the broker's speed, and what the machine could do.
@@ -38,6 +40,7 @@ impl Run {
             Self::Real(passed) => ("hermit-torture", "real", passed),
             Self::Groups(passed) => ("hermit-torture", "groups", passed),
             Self::SendfileProof(passed) => ("hermit-torture", "sendfile-proof", passed),
+            Self::Soak(passed) => ("hermit-torture", "soak", passed),
             Self::Limits(passed) => ("hermit-torture", "limits", passed),
             Self::Bench(passed) => ("hermit-bench", "run", passed),
         };

@@ -4,6 +4,7 @@
 mod checksum;
 mod consumer;
 mod group;
+pub mod history;
 mod log;
 mod violations;
 

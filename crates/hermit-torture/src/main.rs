@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use hermit_torture::check::history::Deed;
+use hermit_torture::full_disk::{self, Mount, Unable};
 use hermit_torture::group::{self, MemberSetup};
+use hermit_torture::kill::{self, Recovery};
 use hermit_torture::limits::{self, Load, PROMISE_BYTES, Protocol};
 use hermit_torture::memory::mib;
 use hermit_torture::real::{self, Plan};
 use hermit_torture::sendfile;
 use hermit_torture::server::Setup;
+use hermit_torture::soak;
 use hermit_torture::stream::{Line, read_csv};
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
@@ -52,6 +56,34 @@ enum Run {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
         /// What befalls whom when is drawn from this number; by chance if not given.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Kills, pauses and stops a broker under load at random, and checks the complete history of what all clients saw.
+    Torture {
+        #[command(flatten)]
+        place: Place,
+        /// How often something is done to the broker; every tenth time its disk is full, where this machine can mount a small one.
+        #[arg(long, default_value_t = 100)]
+        kill: usize,
+        /// Only those with a full disk.
+        #[arg(long)]
+        full_disk: bool,
+        /// To fail, rather than to leave out what this machine cannot do.
+        #[arg(long)]
+        require: bool,
+        /// What befalls it when is drawn from this number; by chance if not given.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Runs a broker under a moderate load for a long time, and checks that its memory, descriptors, threads and disk do not grow.
+    Soak {
+        #[command(flatten)]
+        place: Place,
+        /// For so long.
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+        /// What is sent when is drawn from this number; by chance if not given.
         #[arg(long)]
         seed: Option<u64>,
     },
@@ -153,6 +185,13 @@ async fn run(run: Run) -> Result<()> {
         Run::Groups { place, stream, kills, seconds, seed } => {
             share(&place, &stream, kills, Duration::from_secs(seconds), seed.unwrap_or_else(|| fastrand::u64(..))).await
         }
+        Run::Torture { place, kill, full_disk, require, seed } => {
+            let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+            torture(&place, Deeds { kills: kill, full_disk, require }, seed).await
+        }
+        Run::Soak { place, minutes, seed } => {
+            soak(&place, Duration::from_secs(60 * minutes), seed.unwrap_or_else(|| fastrand::u64(..))).await
+        }
         Run::Member => group::run_member(MemberSetup::from_env()?.context("only `groups` starts members")?).await,
         Run::SendfileProof { place, mib, message_bytes } => {
             prove_sendfile(&place, sendfile::Load { total_bytes: mib << 20, payload_bytes: message_bytes }).await
@@ -184,6 +223,75 @@ async fn share(place: &Place, stream: &Stream, kills: usize, over: Duration, see
         bail!("a promise was broken: see above");
     }
     println!("all handled, each key in order, nothing committed handled again by an owner, never two owners");
+    Ok(())
+}
+
+/// What `torture` is to do.
+#[derive(Debug, Clone, Copy)]
+struct Deeds {
+    kills: usize,
+    full_disk: bool,
+    require: bool,
+}
+
+/// A tenth of the deeds falls on a full disk.
+const FULL_DISK_SHARE: usize = 10;
+
+async fn torture(place: &Place, deeds: Deeds, seed: u64) -> Result<()> {
+    let (dir, setup) = place.prepare()?;
+    // Kept, unless all is well.
+    let dir = dir.keep();
+    let full = if deeds.full_disk { deeds.kills } else { deeds.kills / FULL_DISK_SHARE };
+    let mount = Mount::create(&dir, full_disk::DISK_BYTES);
+    let full = match &mount {
+        Err(Unable(why)) if deeds.require => bail!("no full disk here: {why}"),
+        Err(Unable(why)) => {
+            println!("full disk skipped, because {why}");
+            0
+        }
+        Ok(_) => full,
+    };
+    let kept = || format!("seed {seed}; the data are kept in {}", dir.display());
+    let say = |number: usize, deed: Deed, recovery: &Recovery| {
+        println!("{number:>4} {deed:<24} ready in {} ms", recovery.ready_after.as_millis());
+    };
+    println!("{} deeds, {full} of them on a full disk, seed {seed}, in {}", deeds.kills, dir.display());
+    if !deeds.full_disk {
+        let plan = kill::Plan::new(deeds.kills - full, seed);
+        conclude(&kill::run(setup.clone(), &plan, say).await.with_context(kept)?).with_context(kept)?;
+    }
+    if let Ok(mount) = &mount
+        && full > 0
+    {
+        let plan = full_disk::Plan::new(full, seed);
+        conclude(&full_disk::run(setup, mount, &plan, say).await.with_context(kept)?).with_context(kept)?;
+    }
+    drop(mount);
+    std::fs::remove_dir_all(&dir).context("the data cannot be removed")?;
+    println!("nothing lost, doubled, reordered, invented, skipped or taken back");
+    Ok(())
+}
+
+fn conclude(report: &kill::Report) -> Result<()> {
+    println!("{report}");
+    if !report.is_good() {
+        bail!("a promise was broken: see above");
+    }
+    Ok(())
+}
+
+async fn soak(place: &Place, time: Duration, seed: u64) -> Result<()> {
+    let (dir, setup) = place.prepare()?;
+    let dir = dir.keep();
+    println!("{} minutes, seed {seed}, in {}", time.as_secs() / 60, dir.display());
+    let report = soak::run(setup, &soak::Plan::new(time, seed), |incarnation| println!("{incarnation}")).await;
+    let report = report.with_context(|| format!("the data are kept in {}", dir.display()))?;
+    println!("{report}");
+    if !report.is_good() {
+        bail!("something grows, or a promise was broken: see above, and the data in {}", dir.display());
+    }
+    std::fs::remove_dir_all(&dir).context("the data cannot be removed")?;
+    println!("nothing grows, and every promise was kept");
     Ok(())
 }
 

@@ -77,6 +77,16 @@ impl Hermitd {
         Ok(Self { setup, child, address })
     }
 
+    /// Starts a broker at an address, which nobody else may have by chance while it is away.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`start`](Self::start).
+    pub async fn start_at(setup: Setup, address: SocketAddr) -> Result<Self> {
+        let (child, address) = spawn(&setup, &address.to_string()).await?;
+        Ok(Self { setup, child, address })
+    }
+
     /// Where clients connect to. It stays the same over restarts.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -122,14 +132,70 @@ impl Hermitd {
         Ok(())
     }
 
+    /// Begins to start it, after [`kill`](Self::kill), and kills it so long after that, ready or not.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or killed, or ends by itself.
+    pub async fn kill_in_start(&mut self, after: Duration) -> Result<()> {
+        self.child = begin(&self.setup, &self.address.to_string())?;
+        tokio::time::sleep(after).await;
+        self.kill().await
+    }
+
+    /// Tells it to stop, and kills it if it has not ended so long after that. Whether it was killed.
+    ///
+    /// # Errors
+    ///
+    /// When it ends without success, or takes no signal.
+    pub async fn kill_in_stop(&mut self, after: Duration) -> Result<bool> {
+        self.signal(Signal::TERM)?;
+        if let Ok(ended) = timeout(after, self.child.wait()).await {
+            let status = ended?;
+            ensure!(status.success(), "hermitd stopped with {status}; its log ends in:\n{}", self.setup.log_tail());
+            return Ok(false);
+        }
+        self.child.kill().await.context("hermitd cannot be killed")?;
+        Ok(true)
+    }
+
+    /// Stops the process where it stands (SIGSTOP), for a time.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended.
+    pub async fn pause(&self, time: Duration) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        tokio::time::sleep(time).await;
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.pid()?).ok().and_then(Pid::from_raw).context("hermitd has no process id")?;
+        kill_process(pid, signal).context("hermitd takes no signal")
+    }
+
+    /// Other arguments, from the next start on.
+    pub fn set_args(&mut self, args: Vec<OsString>) {
+        self.setup.args = args;
+    }
+
     /// Stops it gracefully.
     ///
     /// # Errors
     ///
     /// When it does not end in time, or not with success.
     pub async fn stop(mut self) -> Result<()> {
-        let pid = i32::try_from(self.pid()?).ok().and_then(Pid::from_raw).context("hermitd has no process id")?;
-        kill_process(pid, Signal::TERM).context("hermitd cannot be told to stop")?;
+        self.halt().await
+    }
+
+    /// Stops it gracefully, for a [`restart`](Self::restart).
+    ///
+    /// # Errors
+    ///
+    /// As those of [`stop`](Self::stop).
+    pub async fn halt(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
         let status = timeout(STOPPED_WITHIN, self.child.wait()).await.context("hermitd does not stop")??;
         ensure!(status.success(), "hermitd stopped with {status}; its log ends in:\n{}", self.setup.log_tail());
         Ok(())
@@ -138,6 +204,17 @@ impl Hermitd {
 
 /// Starts the process and waits for the line that it prints when it is ready.
 async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr)> {
+    let mut child = begin(setup, listen)?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().context("no standard output")?;
+    let read = timeout(READY_WITHIN, BufReader::new(stdout).read_line(&mut line)).await;
+    let tail = || format!("its log ends in:\n{}", setup.log_tail());
+    read.with_context(|| format!("hermitd is not ready after {} s; {}", READY_WITHIN.as_secs(), tail()))??;
+    let address = ready_address(&line).with_context(|| format!("hermitd said {line:?}, not that it is ready; {}", tail()))?;
+    Ok((child, address))
+}
+
+fn begin(setup: &Setup, listen: &str) -> Result<Child> {
     std::fs::create_dir_all(&setup.dir).with_context(|| format!("{} cannot be created", setup.dir.display()))?;
     let log = OpenOptions::new().create(true).append(true).open(setup.log()).context("the log file cannot be opened")?;
 
@@ -149,15 +226,7 @@ async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr)> {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-    let mut child = command.spawn().with_context(|| format!("{} cannot be started", setup.binary.display()))?;
-
-    let mut line = String::new();
-    let stdout = child.stdout.take().context("no standard output")?;
-    let read = timeout(READY_WITHIN, BufReader::new(stdout).read_line(&mut line)).await;
-    let tail = || format!("its log ends in:\n{}", setup.log_tail());
-    read.with_context(|| format!("hermitd is not ready after {} s; {}", READY_WITHIN.as_secs(), tail()))??;
-    let address = ready_address(&line).with_context(|| format!("hermitd said {line:?}, not that it is ready; {}", tail()))?;
-    Ok((child, address))
+    command.spawn().with_context(|| format!("{} cannot be started", setup.binary.display()))
 }
 
 /// The address in `ready hermit=ADDRESS`, where other words may follow.

@@ -37,6 +37,22 @@ pub enum Kind {
     CommitInvented,
     /// A partition with two owners at a time.
     TwoOwners,
+    /// A message that was refused for good, and is there.
+    RefusedStored,
+    /// An offset that held one message, and then another.
+    OffsetChanged,
+    /// A reader that was shown an offset at or below one that it had.
+    Backwards,
+    /// A reader that was not shown what is there, and went on behind it.
+    Skipped,
+    /// A partition's end, or start, that was further before, or that is below what was answered or shown.
+    EndFell,
+    /// A topic that was created, not deleted, and is gone.
+    TopicLost,
+    /// A topic that was deleted and is there.
+    TopicBack,
+    /// An error or an answer that no client should meet.
+    Problem,
 }
 
 impl fmt::Display for Kind {
@@ -56,6 +72,14 @@ impl fmt::Display for Kind {
             Self::CommitLost => "commit lost",
             Self::CommitInvented => "commit invented",
             Self::TwoOwners => "with two owners",
+            Self::RefusedStored => "refused and stored all the same",
+            Self::OffsetChanged => "one offset, two messages",
+            Self::Backwards => "shown backwards",
+            Self::Skipped => "skipped",
+            Self::EndFell => "end or start that went back",
+            Self::TopicLost => "topic lost",
+            Self::Problem => "met by a client",
+            Self::TopicBack => "topic back after its deletion",
         })
     }
 }
