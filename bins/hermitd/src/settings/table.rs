@@ -136,6 +136,12 @@ settings! {
     max_record_count: u32, "HERMITD_MAX_RECORD_COUNT";
     /// Most connections at a time. Default: 10000. An idle one costs some KiB and a file descriptor.
     max_connections: usize, "HERMITD_MAX_CONNECTIONS";
+    /// Most connections at a time from one address (IPv6: from one /64 network). Default: 5000. Behind a proxy or an address translation all clients are one address: set it to `max_connections` there.
+    max_connections_per_address: usize, "HERMITD_MAX_CONNECTIONS_PER_ADDRESS";
+    /// Most connections that have not finished their handshake, not counted among `max_connections`. Default: 1000. One more closes the oldest of the address that has most. One costs 16 KiB at most, and a file descriptor.
+    max_handshakes: usize, "HERMITD_MAX_HANDSHAKES";
+    /// Bytes in a second below which the sender of a frame over 64 KiB gives way to others that wait for room. Default: 4194304 (4 MiB); at least 1024. A large one closes senders on slow lines under load.
+    min_large_frame_rate: u64, "HERMITD_MIN_LARGE_FRAME_RATE";
     /// Most bytes received and not yet written, over all connections. Default: 268435456 (256 MiB). At the limit the broker stops reading.
     max_inflight_bytes: u64, "HERMITD_MAX_INFLIGHT_BYTES";
     /// Most subscriptions in one session. Default: 1024.
@@ -150,6 +156,10 @@ settings! {
     max_member_subscriptions: u32, "HERMITD_MAX_MEMBER_SUBSCRIPTIONS";
     /// Most bytes of a pattern for names of topics. Default: 1024.
     max_pattern_bytes: u32, "HERMITD_MAX_PATTERN_BYTES";
+    /// Most committed positions of one group. Default: 100000.
+    max_group_positions: usize, "HERMITD_MAX_GROUP_POSITIONS";
+    /// Most bytes that the members of all groups take together, counted roughly. Default: 268435456 (256 MiB); at least 65536.
+    max_membership_bytes: u64, "HERMITD_MAX_MEMBERSHIP_BYTES";
     /// Shortest session timeout that a member of a group may ask for, in milliseconds. Default: 1000. A short one puts out members that only pause.
     min_session_timeout_ms: u64, "HERMITD_MIN_SESSION_TIMEOUT_MS";
     /// Session timeout of members that do not ask for one, in milliseconds. Default: 10000.
@@ -226,6 +236,9 @@ impl Given {
         }
         set(&mut limits.max_record_count, self.max_record_count);
         set(&mut limits.max_connections, self.max_connections);
+        set(&mut limits.max_connections_per_address, self.max_connections_per_address);
+        set(&mut limits.max_handshakes, self.max_handshakes);
+        set(&mut limits.min_large_frame_rate, self.min_large_frame_rate);
         set(&mut limits.max_inflight_bytes, self.max_inflight_bytes);
         set(&mut limits.max_subscriptions, self.max_subscriptions);
         set(&mut limits.max_partitions, self.max_partitions);
@@ -259,6 +272,8 @@ impl Given {
         set(&mut limits.max_group_members, self.max_group_members);
         set(&mut limits.max_member_subscriptions, self.max_member_subscriptions);
         set(&mut limits.max_pattern_bytes, self.max_pattern_bytes);
+        set(&mut limits.max_group_positions, self.max_group_positions);
+        set(&mut limits.max_membership_bytes, self.max_membership_bytes);
         set(&mut limits.min_session_timeout, self.min_session_timeout_ms.map(Duration::from_millis));
         set(&mut limits.default_session_timeout, self.default_session_timeout_ms.map(Duration::from_millis));
         set(&mut limits.max_session_timeout, self.max_session_timeout_ms.map(Duration::from_millis));
@@ -311,6 +326,9 @@ impl Given {
             max_frame_bytes: Some(limits.max_frame_bytes),
             max_record_count: Some(limits.max_record_count),
             max_connections: Some(limits.max_connections),
+            max_connections_per_address: Some(limits.max_connections_per_address),
+            max_handshakes: Some(limits.max_handshakes),
+            min_large_frame_rate: Some(limits.min_large_frame_rate),
             max_inflight_bytes: Some(limits.max_inflight_bytes),
             max_subscriptions: Some(limits.max_subscriptions),
             max_partitions: Some(limits.max_partitions),
@@ -318,6 +336,8 @@ impl Given {
             max_group_members: Some(limits.max_group_members),
             max_member_subscriptions: Some(limits.max_member_subscriptions),
             max_pattern_bytes: Some(limits.max_pattern_bytes),
+            max_group_positions: Some(limits.max_group_positions),
+            max_membership_bytes: Some(limits.max_membership_bytes),
             min_session_timeout_ms: ms(limits.min_session_timeout),
             default_session_timeout_ms: ms(limits.default_session_timeout),
             max_session_timeout_ms: ms(limits.max_session_timeout),
