@@ -1,7 +1,7 @@
 //! The client, from the options of every command.
 
 use anyhow::{Result, bail};
-use hermit_client::{Client, ClientBuilder, Secret};
+use hermit_client::{Client, ClientBuilder, Secret, TlsConfig};
 
 use crate::args::{ConnectionArgs, Login};
 use crate::secret;
@@ -11,7 +11,10 @@ const TOKEN: &str = "HERMIT_TOKEN";
 
 /// A client's settings, with the login. May ask for the password.
 pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {
-    let builder = Client::builder().server(&args.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION")));
+    let mut builder = Client::builder().server(&args.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION")));
+    if let Some(tls) = tls(args)? {
+        builder = builder.tls(tls);
+    }
     let token = if args.chosen == Some(Login::Password) { None } else { token(args)? };
     let user = args.user.as_ref().filter(|_| args.chosen != Some(Login::Token));
     match (user, token) {
@@ -23,6 +26,30 @@ pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {
         }
         (None, None) => Ok(builder),
     }
+}
+
+fn tls(args: &ConnectionArgs) -> Result<Option<TlsConfig>> {
+    let ConnectionArgs { tls_ca, tls_cert, tls_key, tls_server_name, .. } = args;
+    if !(args.tls || tls_ca.is_some() || tls_cert.is_some() || tls_key.is_some() || tls_server_name.is_some()) {
+        return Ok(None);
+    }
+    let mut tls = TlsConfig::new();
+    if let Some(file) = tls_ca {
+        tls = tls.ca_file(file);
+    }
+    match (tls_cert, tls_key) {
+        (Some(certificate), Some(key)) => {
+            secret::warn_if_open(key)?;
+            tls = tls.client_certificate_files(certificate, key);
+        }
+        (None, None) => {}
+        (Some(_), None) => bail!("--tls-cert is given without its key: add --tls-key"),
+        (None, Some(_)) => bail!("--tls-key is given without its certificate: add --tls-cert"),
+    }
+    if let Some(name) = tls_server_name {
+        tls = tls.server_name(name);
+    }
+    Ok(Some(tls))
 }
 
 fn token(args: &ConnectionArgs) -> Result<Option<Secret>> {

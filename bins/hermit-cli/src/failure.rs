@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use hermit_client::{Error, Status, WireError};
+use hermit_client::{Error, Operation, Status, TlsFault, WireError};
 
 /// The reader of a pipe went away: the end of the work, not worth a word.
 const BROKEN_PIPE_STATUS: u8 = 128 + 13;
@@ -99,6 +99,7 @@ fn hint(error: &Error, server: &str) -> Option<String> {
             format!("is hermitd running, and is {server} a HermitMQ broker?")
         }
         Error::ConnectionLost { .. } => format!("is {server} a HermitMQ broker, and still running?"),
+        Error::Tls { source, .. } => return tls_hint(source),
         Error::Unreachable { .. } => {
             "is hermitd running? Start it with `hermitd`, or name another address with --server or HERMIT_SERVER".to_owned()
         }
@@ -117,17 +118,41 @@ fn hint(error: &Error, server: &str) -> Option<String> {
         Error::DeliveryTimeout { source: Some(source), .. } | Error::Timeout { source: Some(source), .. } => {
             return hint_of_cause(source, server);
         }
-        Error::Refused { source, .. } => match source.status {
+        Error::Refused { source, operation } => match source.status {
             Status::TopicExists => {
                 "see it with `hermit-cli topic describe`, or choose another name; deleting it would delete its data".to_owned()
             }
             Status::DiskFull => "make room on the broker's disk, or delete topics".to_owned(),
+            Status::NotAuthenticated if *operation == Operation::Hello => {
+                "log in with --user and its password (HERMIT_PASSWORD, --password-file, or at the terminal), or with a token (HERMIT_TOKEN, --token-file)"
+                    .to_owned()
+            }
+            Status::NotAuthenticated => "the user was removed or has another password: log in anew".to_owned(),
+            Status::NotAuthorized => "whoever administers the broker can allow it: see `hermit-cli acl add --help`".to_owned(),
+            Status::TooManyLogins => "try again later".to_owned(),
+            Status::TlsRequired => "add --tls, and --tls-ca FILE if its authority is not one of the system's".to_owned(),
+            Status::UnknownUser | Status::UnknownToken => "see `hermit-cli user list`".to_owned(),
+            Status::UserExists => "give it another password with `hermit-cli user passwd`, or choose another name".to_owned(),
+            Status::TokenExists => "choose another label, or delete that token with `hermit-cli user token remove`".to_owned(),
+            Status::LastAdministrator => "let somebody else administer the broker first: `hermit-cli acl add USER --broker --allow administer`".to_owned(),
             Status::ReadOnly => "the broker's log says why; restart the broker once the disk is sound".to_owned(),
             _ => return None,
         },
         _ => return None,
     };
     Some(hint)
+}
+
+/// By the options of this program: the SDK's words name its own.
+fn tls_hint(fault: &TlsFault) -> Option<String> {
+    let hint = match fault {
+        TlsFault::UnknownAuthority => "believe it with --tls-ca FILE",
+        TlsFault::WrongName { .. } => "say one of its names with --tls-server-name NAME",
+        TlsFault::NotSpoken => "leave --tls and HERMIT_TLS… out, or have TLS switched on in hermitd (`tls_cert`, `tls_key`)",
+        TlsFault::ClientCertificateRequired => "show one with --tls-cert FILE --tls-key FILE",
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn hint_of_cause(cause: &Error, server: &str) -> Option<String> {
@@ -145,7 +170,6 @@ fn one_line(message: &str) -> String {
 mod tests {
     use super::*;
     use anyhow::Context;
-    use hermit_client::Operation;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -181,6 +205,20 @@ mod tests {
         let late = Error::DeliveryTimeout { after: Duration::from_secs(2), source: Some(Arc::new(refused)) };
         let expected = "the record was not stored within the delivery timeout of 2s: the disk has 1 free bytes; make room on the broker's disk, or delete topics";
         assert_eq!(explained(late.into()).message.unwrap(), expected);
+    }
+
+    #[test]
+    fn refused_logins_tell_how_to_log_in_and_refused_rights_who_gives_them() {
+        let refused = |operation, status| {
+            let source = WireError::new(status, "no");
+            explained(Error::Refused { operation, source: Arc::new(source) }.into()).message.unwrap()
+        };
+        let message = refused(Operation::Hello, Status::NotAuthenticated);
+        assert!(message.starts_with("no; log in with --user") && message.contains("HERMIT_TOKEN"), "{message}");
+        assert!(refused(Operation::Produce, Status::NotAuthorized).contains("acl add"));
+        assert!(refused(Operation::Hello, Status::TlsRequired).contains("--tls"));
+        let tls = Error::Tls { server: "a:1".into(), source: TlsFault::NotSpoken };
+        assert!(explained(tls.into()).message.unwrap().contains("leave --tls"));
     }
 
     #[test]

@@ -32,14 +32,20 @@ pub(crate) fn file(path: &Path) -> Result<Secret> {
     if path.as_os_str() == "-" {
         return first_line(io::stdin()).context("standard input");
     }
+    warn_if_open(path)?;
     let name = path.display();
     let file = File::open(path).with_context(|| name.to_string())?;
-    let mode = file.metadata().with_context(|| name.to_string())?.permissions();
-    if mode.mode() & 0o077 != 0 && path.is_file() {
-        writeln!(io::stderr(), "warning: others than its owner may read {name}, which holds a secret: chmod 600")
-            .context("standard error")?;
-    }
     first_line(file).with_context(|| name.to_string())
+}
+
+/// Warns of a file with a secret that not only its owner may read.
+pub(crate) fn warn_if_open(path: &Path) -> Result<()> {
+    let open = |found: &std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o077 != 0;
+    if std::fs::metadata(path).is_ok_and(|found| open(&found)) {
+        let warning = format!("warning: others than its owner may read {}, which holds a secret: chmod 600", path.display());
+        writeln!(io::stderr(), "{warning}").context("standard error")?;
+    }
+    Ok(())
 }
 
 fn first_line(source: impl Read) -> Result<Secret> {

@@ -21,6 +21,21 @@ pub(crate) struct ConnectionArgs {
     /// Log in with the token in this file; `-` is standard input. The token itself can be in HERMIT_TOKEN.
     #[arg(long, env = "HERMIT_TOKEN_FILE", value_name = "FILE", global = true)]
     pub(crate) token_file: Option<PathBuf>,
+    /// Connect over TLS. Each of the next four options says so, too.
+    #[arg(long, env = "HERMIT_TLS", global = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) tls: bool,
+    /// PEM file with the authorities to believe, instead of the system's.
+    #[arg(long, env = "HERMIT_TLS_CA", value_name = "FILE", global = true)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// PEM file with the certificate to show to brokers that ask for one. With --tls-key.
+    #[arg(long, env = "HERMIT_TLS_CERT", value_name = "FILE", global = true)]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of --tls-cert.
+    #[arg(long, env = "HERMIT_TLS_KEY", value_name = "FILE", global = true)]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The name that the broker's certificate must be for, where that is not the host of --server.
+    #[arg(long, env = "HERMIT_TLS_SERVER_NAME", value_name = "NAME", global = true)]
+    pub(crate) tls_server_name: Option<String>,
     /// Whether a login was chosen on the command line, so that the environment's others do not count.
     #[arg(skip)]
     pub(crate) chosen: Option<Login>,
