@@ -38,7 +38,7 @@ pub struct BrokerConfig {
     /// clients do, and leaves the page cache as it was.
     pub scrub_bytes_per_second: u64,
     /// Time from one pass of the scrub over all partitions to the next: no segment is read more often. Default 7 days, at least 1 s. A restart
-    /// begins a new pass.
+    /// goes on where the last pass was.
     pub scrub_interval: Duration,
     /// Time after which the positions of a group are deleted, counted from the last commit, from when the last member left, or from the broker's start, whatever was
     /// last; never while it has members. Default: none, so that they are kept for ever.

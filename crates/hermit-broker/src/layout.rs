@@ -14,6 +14,8 @@ pub(crate) const CLEAN: &str = "clean";
 pub(crate) const IMPORTING: &str = "importing";
 /// Space given back when the disk is full.
 pub(crate) const RESERVE: &str = "reserve";
+/// Where the scrub is: see [`crate::scrub`].
+pub(crate) const SCRUB: &str = "scrub";
 /// Above the partitions' directories.
 pub(crate) const PARTITIONS: &str = "partitions";
 /// The copy of the topic's metadata in a partition's directory.

@@ -92,6 +92,13 @@ impl Fenced {
         self.0.len() < before
     }
 
+    /// The file of a segment has become shorter: what was damaged there is missing now.
+    pub(crate) fn shorten(&mut self, segment: Offset, len_bytes: u64) {
+        for range in self.0.iter_mut().filter(|range| range.segment == segment && range.position <= len_bytes) {
+            range.next_position = range.next_position.min(len_bytes);
+        }
+    }
+
     /// Reads the file. A damaged one reads as empty: the ranges are found again when they are read.
     pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let body = KIND.read(disk, &dir.join(names::FENCED))?.flatten().unwrap_or_default();

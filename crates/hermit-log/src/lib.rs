@@ -11,6 +11,7 @@
 //! | a first offset other than 0, offsets left out | `log/gap.rs` |
 //! | what happens at start | `recovery.rs` |
 //! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
+//! | verifying closed segments while all else goes on | `log/scrub.rs`, `scrub_file.rs`, `scrub_pace.rs` |
 //! | idempotent producers | `producers.rs` |
 //! | looking at a directory offline, and repairing it | [`inspect`], [`repair`] |
 //! | file access, and the simulated disk | [`disk`] |
@@ -40,6 +41,8 @@ mod producers;
 mod recovery;
 pub mod repair;
 mod scan;
+mod scrub_file;
+mod scrub_pace;
 mod segment;
 mod start;
 mod state_file;
@@ -52,6 +55,10 @@ pub use error::{LogError, ProducerError};
 pub use fenced::FencedRange;
 pub use files::{CachedFile, FileCache, PinnedFile};
 pub use flusher::Flusher;
-pub use log::{Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Start};
+pub use log::{
+    Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Scrub, ScrubStep, ScrubVerdict,
+    Start,
+};
 pub use recovery::{CutTail, RecoveryReport};
+pub use scrub_pace::ScrubPace;
 pub use view::Bounds;

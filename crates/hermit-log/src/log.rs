@@ -13,6 +13,7 @@ mod open;
 mod producers;
 mod range;
 mod retain;
+mod scrub;
 mod sound;
 mod turn;
 
@@ -45,6 +46,7 @@ pub use cursor::{Cursor, Ready};
 pub use open::Start;
 pub use range::Range;
 pub use retain::Removed;
+pub use scrub::{Scrub, ScrubStep, ScrubVerdict};
 
 /// What the logs of a process share.
 #[derive(Clone, Debug)]

@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use hermit_proto::{FrameSalt, LeaderEpoch, Offset, crc32c};
 use parking_lot::RwLock;
 
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile, Open, TMP_SUFFIX};
 use crate::files::{CachedFile, FileCache};
 use crate::index::{self, ActiveIndex, Footer, IndexEntry, SealFacts};
 use crate::maps::{IndexMaps, MappedIndex, map_entries};
 use crate::names::FileName;
+use crate::recovery::store_index;
 use crate::scan::{self, FrameReader, ScanJob};
 
 /// What is settled once a segment is sealed.
@@ -236,6 +237,42 @@ impl Segment {
                 Ok(index::decode_entries(&bytes))
             }
         }
+    }
+
+    /// The entries that the index file holds now, read anew; `None` where it is not whole, or not that of this segment.
+    pub(crate) fn read_stored(&self, disk: &dyn Disk) -> io::Result<Option<Vec<IndexEntry>>> {
+        let known = match &*self.index.read() {
+            Index::Stored { footer, .. } => *footer,
+            Index::Active(_) | Index::Memory(_) => return Ok(None),
+        };
+        let file = match disk.open(&self.idx.path(), Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if Footer::read(&*file, self.base)? != Some(known) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(known.entries_bytes()).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok((crc32c(&bytes) == known.entries_crc).then(|| index::decode_entries(&bytes)))
+    }
+
+    /// Puts another index in place of the one that is stored, or should be. The caller keeps the segment from being replaced or removed.
+    pub(crate) fn put_index(&self, disk: &dyn Disk, file_bytes: u64, entries: &[IndexEntry]) -> io::Result<()> {
+        let Some(sealed) = self.sealed.get().copied() else { return Ok(()) };
+        let path = self.idx.path();
+        let mut tmp = path.clone().into_os_string();
+        tmp.push(TMP_SUFFIX);
+        let tmp = std::path::PathBuf::from(tmp);
+        let stored = store_index(disk, &tmp, self.base, sealed, file_bytes, entries);
+        let footer = stored.inspect_err(|_error| drop(disk.remove_file(&tmp)))?;
+        // Whoever looks something up waits for this lock, and finds the new file with the new footer.
+        let mut index = self.index.write();
+        disk.rename(&tmp, &path)?;
+        self.idx.close();
+        *index = Index::Stored { footer, mapped: MappedIndex::default(), verified: false };
+        Ok(())
     }
 
     /// The leader epoch of the segment's frames; `None` while it has none. All frames of a segment carry the same.

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use hermit_log::LogEnv;
+use hermit_log::disk::Disk;
+use hermit_log::{Clock, LogEnv};
 use hermit_proto::{PartitionId, TopicId, TopicName};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{Semaphore, watch};
@@ -38,6 +39,7 @@ use crate::partition::Partition;
 use crate::producers::ProducerIds;
 use crate::registry::Registry;
 use crate::reserve::Reserve;
+use crate::scrub::Scrubber;
 use crate::server::{ConnectionCounts, Door, Lines, Warmer};
 use crate::start::{self, OpenReport, Started};
 use crate::tls::Tls;
@@ -92,6 +94,7 @@ pub(crate) struct Inner {
     searches: Arc<Semaphore>,
     lines: Lines,
     warmer: OnceLock<Warmer>,
+    scrubber: Scrubber,
     /// Held until the broker is closed.
     lock: Mutex<Option<Box<dyn hermit_log::disk::DirLock>>>,
 }
@@ -106,6 +109,7 @@ impl Broker {
         let env = crate::env::real(&config)?;
         let broker = Self::open_with(config, env)?;
         crate::maintenance::spawn(&broker);
+        crate::scrub::spawn(&broker);
         Ok(broker)
     }
 
@@ -186,6 +190,7 @@ impl Broker {
             searches: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))),
             lines: Lines::new(),
             warmer: OnceLock::new(),
+            scrubber: Scrubber::new(config.scrub_bytes_per_second),
             lock: Mutex::new(Some(lock)),
             config,
             env,
@@ -344,6 +349,18 @@ impl Broker {
     /// The threads that read cold ranges; started when they are first needed.
     pub(crate) fn warmer(&self) -> &Warmer {
         self.inner.warmer.get_or_init(Warmer::start)
+    }
+
+    pub(crate) fn scrubber(&self) -> &Scrubber {
+        &self.inner.scrubber
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.env.clock
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.inner.env.disk
     }
 
     pub(crate) fn registry(&self) -> &Registry {

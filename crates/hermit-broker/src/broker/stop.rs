@@ -62,6 +62,7 @@ impl Broker {
         if lock.is_none() {
             return Ok(());
         }
+        self.end_scrub(true);
         // Nobody changes topics any more.
         let manifest = self.inner.manifest.lock();
         let mut failed = None;
@@ -98,6 +99,7 @@ impl Broker {
     pub(crate) fn abandon(&self) {
         self.advance(Phase::Closed);
         let mut lock = self.inner.lock.lock();
+        self.end_scrub(false);
         // Whoever changes topics is let finish; nobody begins any more.
         let manifest = self.inner.manifest.lock();
         for topic in self.topics() {

@@ -223,6 +223,9 @@ pub trait DiskFile: Debug + Send + Sync + 'static {
     /// Tells the system to read a range ahead. A hint: failure has no meaning.
     fn will_need(&self, position: u64, len: u64);
 
+    /// Tells the system that what is read through this handle says nothing about what comes next: no more is fetched than is asked for. A hint.
+    fn no_read_ahead(&self) {}
+
     /// Tells the system that a range need not stay in the page cache. A hint: failure has no meaning.
     fn drop_cached(&self, position: u64, len: u64);
 

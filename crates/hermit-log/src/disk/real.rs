@@ -281,6 +281,10 @@ impl DiskFile for RealFile {
         self.advise(position, len, Advice::WillNeed);
     }
 
+    fn no_read_ahead(&self) {
+        let _refusal_has_no_meaning = fadvise(&self.0, 0, None, Advice::Random);
+    }
+
     fn drop_cached(&self, position: u64, len: u64) {
         self.advise(position, len, Advice::DontNeed);
     }

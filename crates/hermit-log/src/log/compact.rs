@@ -331,6 +331,12 @@ impl Inner {
         let mut view = self.view.write();
         // From here to the end of this lock nobody opens a file of the segment: whoever finds it unlinked looks at the view again.
         let Some(at) = view.segments.iter().position(|segment| Arc::ptr_eq(segment, old)) else { return Ok(()) };
+        if view.fenced.any_in(old.base) {
+            // Damage was met since: its range would mean other frames in the new segment.
+            drop(view);
+            [&wal_tmp, &idx_tmp].into_iter().for_each(|leftover| drop(disk.remove_file(leftover)));
+            return Ok(());
+        }
         disk.rename(&wal_tmp, &wal).map_err(|source| LogError::io("put the compacted segment in place of", &wal, source))?;
         old.unlinked();
         let footer = footer.filter(|_| disk.rename(&idx_tmp, &idx).is_ok());

@@ -19,8 +19,19 @@ pub(super) fn corrupt(range: &FencedRange, from: Offset) -> LogError {
 impl Inner {
     /// Damage that reading has met at `position`: finds its end, and remembers it.
     pub(super) fn fence(&self, segment: &Arc<Segment>, position: u64) -> Result<FencedRange, LogError> {
+        let file = segment.file().map_err(|source| LogError::io("read", &segment.wal.path(), source))?;
+        self.fence_in(segment, position, None, &*file)
+    }
+
+    /// [`Inner::fence`], as `file` shows the segment. `expected` is the offset behind the frames before, where that is known.
+    pub(super) fn fence_in(
+        &self,
+        segment: &Arc<Segment>,
+        position: u64,
+        expected: Option<Offset>,
+        file: &dyn DiskFile,
+    ) -> Result<FencedRange, LogError> {
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
-        let file = segment.file().map_err(read_error)?;
         let hints = segment.entries().unwrap_or_default();
         let (next_base, limit, end) = {
             let view = self.view.read();
@@ -37,7 +48,7 @@ impl Inner {
             };
             (next_base, limit, end)
         };
-        let expected = self.offset_at(segment, position, limit, &*file)?;
+        let expected = expected.map_or_else(|| self.offset_at(segment, position, limit, file), Ok)?;
         let job = ScanJob {
             base: segment.base,
             salt: &segment.salt,
@@ -47,7 +58,7 @@ impl Inner {
             index_interval_bytes: self.segment_env.index_interval_bytes,
             hints: &hints,
         };
-        let damage = scan::first_damage(&*file, limit, &job).map_err(read_error)?;
+        let damage = scan::first_damage(file, limit, &job).map_err(read_error)?;
         let range = FencedRange {
             segment: segment.base,
             position,

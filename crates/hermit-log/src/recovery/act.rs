@@ -51,6 +51,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     let mut report = RecoveryReport { damaged_state: std::mem::take(&mut facts.damaged_state), ..RecoveryReport::default() };
     let mut parts = read_parts(opening, &facts, &mut report)?;
     drop_left_over(opening, &mut facts, &mut parts);
+    parts.iter().for_each(|part| facts.fenced.shorten(part.base, part.len_bytes));
     let first_unflushed = first_unflushed(opening, &facts);
     let floor = known_flushed(opening, &facts);
 
@@ -180,7 +181,7 @@ fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport)
             continue;
         }
         let checkpoint = facts.checkpoint.filter(|checkpoint| !opening.clean && checkpoint.segment == segment.base);
-        let part = scan_part(opening, segment, next_base, checkpoint)?;
+        let part = scan_part(opening, segment, next_base, checkpoint, &facts.fenced)?;
         report.scanned_frames += part.scanned_frames;
         report.scanned_bytes += part.wal_bytes.saturating_sub(part.scanned_from);
         report.rebuilt_indexes += 1;

@@ -7,7 +7,7 @@ use super::facts::{SegmentFacts, read_hints};
 use crate::checkpoint::Checkpoint;
 use crate::disk::{Disk, Open};
 use crate::error::LogError;
-use crate::fenced::FencedRange;
+use crate::fenced::{Fenced, FencedRange};
 use crate::index::{ActiveIndex, Footer, IndexEntry, SealFacts, encode_entries};
 use crate::names::FileName;
 use crate::scan::{self, Damage, FrameReader, ScanJob};
@@ -66,6 +66,7 @@ pub(super) fn scan_part(
     facts: &SegmentFacts,
     next_base: Option<Offset>,
     checkpoint: Option<Checkpoint>,
+    fenced: &Fenced,
 ) -> Result<Part, LogError> {
     let Opening { disk, dir, env, .. } = *opening;
     let path = dir.join(FileName::Wal(facts.base).build());
@@ -79,8 +80,15 @@ pub(super) fn scan_part(
             append_time: 0,
         })
     });
-    if let Some(hint) = as_hint {
-        // A frame begins there, if there is any. The newest entries of the index that was being written are nowhere but in memory.
+    let behind_damage = fenced.ranges().iter().filter(|range| range.segment == facts.base).filter_map(|range| {
+        Some(IndexEntry {
+            relative_offset: u32::try_from(range.next.0.checked_sub(facts.base.0)?).ok()?,
+            position: u32::try_from(range.next_position).ok()?,
+            append_time: 0,
+        })
+    });
+    // A frame begins there, if there is any. The newest entries of the index that was being written are nowhere but in memory, and an index is never synced.
+    for hint in as_hint.into_iter().chain(behind_damage) {
         let at = hints.partition_point(|other| other.position < hint.position);
         if hints.get(at).is_none_or(|other| other.position != hint.position) {
             hints.insert(at, hint);
@@ -105,7 +113,8 @@ pub(super) fn scan_part(
             if prefix.is_some_and(|prefix| prefix.offset() == entry.offset(facts.base)) {
                 job.position = position;
                 job.expected = entry.offset(facts.base);
-                earlier.extend(hints.iter().take(before - 1));
+                // Those that are no entries of the index have no time.
+                earlier.extend(hints.iter().take(before - 1).filter(|hint| hint.append_time > 0));
             }
         }
     }

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use hermit_log::disk::sim::SimDisk;
 use hermit_log::disk::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Mapping, Open};
 
-/// When it happens: before the file is opened, or synced.
+/// When it happens: before the file is opened, or synced, or after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Open,
     Sync,
+    Read,
 }
 
 type Hook = (On, PathBuf, Box<dyn FnOnce() + Send>);
@@ -105,7 +106,9 @@ impl Disk for Hooked {
 
 impl DiskFile for HookedFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.file.read_at(buf, position)
+        let read = self.file.read_at(buf, position);
+        self.hooks.strike(On::Read, &self.path);
+        read
     }
     fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
         self.file.write_at(buf, position)

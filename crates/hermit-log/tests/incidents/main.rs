@@ -10,4 +10,5 @@ mod hooked;
 mod producers;
 mod retention;
 mod rig;
+mod scrub;
 mod together;
