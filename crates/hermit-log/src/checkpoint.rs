@@ -6,13 +6,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hermit_proto::Offset;
+use hermit_proto::{FrameSalt, Offset};
 
 use crate::disk::{Disk, Open, read_file};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HCKP", version: 1 };
+const KIND: Kind = Kind { magic: *b"HCKP", version: 2 };
 const SLOT_SIZE: usize = 64;
 /// The slots lie in different pages, so that one torn page cannot take both.
 const SLOT_DISTANCE: u64 = 4096;
@@ -34,13 +34,13 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self, salt: &FrameSalt) -> Vec<u8> {
         let numbers = [self.sequence, self.offset.0, self.segment.0, self.position];
-        KIND.seal(&numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<_>>())
+        KIND.seal(&numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<_>>(), salt)
     }
 
-    fn decode(slot: &[u8]) -> Option<Self> {
-        let mut body = Reader(KIND.open(slot.get(..SEALED_SIZE)?)?);
+    fn decode(slot: &[u8], salt: &FrameSalt) -> Option<Self> {
+        let mut body = Reader(KIND.open(slot.get(..SEALED_SIZE)?, salt)?);
         let (sequence, offset, segment, position) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
         Some(Self { sequence, offset: Offset(offset), segment: Offset(segment), position })
     }
@@ -50,11 +50,11 @@ impl Checkpoint {
     }
 
     /// The newest slot that is whole.
-    pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Option<Self> {
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> Option<Self> {
         let bytes = read_file(disk, &dir.join(names::CHECKPOINT), 2 * SLOT_DISTANCE).ok()?;
         let slots = [0, SLOT_DISTANCE].map(|at| {
             let at = usize::try_from(at).ok()?;
-            Self::decode(bytes.get(at..)?)
+            Self::decode(bytes.get(at..)?, salt)
         });
         slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.sequence)
     }
@@ -64,6 +64,7 @@ impl Checkpoint {
 #[derive(Debug)]
 pub(crate) struct CheckpointWriter {
     dir: PathBuf,
+    salt: FrameSalt,
     path: PathBuf,
     sequence: u64,
     /// Offset, segment and position of the slot that is known to be on stable storage.
@@ -74,9 +75,10 @@ pub(crate) struct CheckpointWriter {
 
 impl CheckpointWriter {
     /// After a clean stop `last` is what that stop made durable.
-    pub(crate) fn new(dir: &Path, last: Option<Checkpoint>, clean: bool) -> Self {
+    pub(crate) fn new(dir: &Path, salt: FrameSalt, last: Option<Checkpoint>, clean: bool) -> Self {
         Self {
             dir: dir.to_owned(),
+            salt,
             path: dir.join(names::CHECKPOINT),
             sequence: last.map_or(0, |checkpoint| checkpoint.sequence),
             both: None,
@@ -120,7 +122,7 @@ impl CheckpointWriter {
         let sequence = self.sequence.wrapping_add(1);
         let file = disk.open(&self.path, Open::CreateOrOpen)?;
         let checkpoint = Checkpoint { sequence, offset, segment, position };
-        file.write_all_at(&checkpoint.encode(), Checkpoint::slot_at(sequence))?;
+        file.write_all_at(&checkpoint.encode(&self.salt), Checkpoint::slot_at(sequence))?;
         self.sequence = sequence;
         (self.durable, self.both) = (None, None);
         if sync { file.sync_data() } else { Ok(()) }

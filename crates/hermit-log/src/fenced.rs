@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
-use hermit_proto::Offset;
+use hermit_proto::{FrameSalt, Offset};
 
 use crate::disk::{Disk, write_atomically};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HFNC", version: 1 };
+const KIND: Kind = Kind { magic: *b"HFNC", version: 2 };
 
 /// A damaged range of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,8 @@ impl Fenced {
     }
 
     /// Reads the file. A damaged one reads as empty: the ranges are found again when they are read.
-    pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
-        let body = KIND.read(disk, &dir.join(names::FENCED))?.flatten().unwrap_or_default();
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<Self> {
+        let body = KIND.read(disk, &dir.join(names::FENCED), salt)?.flatten().unwrap_or_default();
         let mut fenced = Self::default();
         let mut body = Reader(&body);
         while let (Some(segment), Some(position), Some(next_position), Some(from), Some(next)) =
@@ -113,14 +113,14 @@ impl Fenced {
     }
 
     /// Whether the file is sound, or there is none.
-    pub(crate) fn is_whole(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
-        Ok(KIND.read(disk, &dir.join(names::FENCED))?.is_none_or(|body| body.is_some()))
+    pub(crate) fn is_whole(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<bool> {
+        Ok(KIND.read(disk, &dir.join(names::FENCED), salt)?.is_none_or(|body| body.is_some()))
     }
 
-    pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<()> {
         let body = self.0.iter().flat_map(|range| {
             [range.segment.0, range.position, range.next_position, range.from.0, range.next.0].map(u64::to_be_bytes).concat()
         });
-        write_atomically(disk, dir, names::FENCED, &KIND.seal(&body.collect::<Vec<_>>()))
+        write_atomically(disk, dir, names::FENCED, &KIND.seal(&body.collect::<Vec<_>>(), salt))
     }
 }

@@ -5,9 +5,10 @@
 
 use std::io;
 
-use hermit_proto::{Crc32c, Offset, crc32c};
+use hermit_proto::{Crc32c, FrameSalt, Offset, crc32c};
 
 use crate::disk::DiskFile;
+use crate::state_file::tied_crc;
 
 pub(crate) const ENTRY_SIZE: usize = 16;
 /// Entries that gather in memory before they are written: one page of the file.
@@ -69,11 +70,12 @@ pub(crate) struct Footer {
 
 pub(crate) const FOOTER_SIZE: usize = 60;
 const FOOTER_MAGIC: [u8; 4] = *b"HIDX";
-const FOOTER_VERSION: u32 = 1;
+/// Version 1 was the same, and its checksum was not tied to the partition.
+const FOOTER_VERSION: u32 = 2;
 const FOOTER_CRC_AT: usize = FOOTER_SIZE - 4;
 
 impl Footer {
-    pub(crate) fn encode(&self) -> [u8; FOOTER_SIZE] {
+    pub(crate) fn encode(&self, salt: &FrameSalt) -> [u8; FOOTER_SIZE] {
         let mut bytes = Vec::with_capacity(FOOTER_SIZE);
         bytes.extend_from_slice(&FOOTER_MAGIC);
         bytes.extend_from_slice(&FOOTER_VERSION.to_be_bytes());
@@ -82,14 +84,14 @@ impl Footer {
         }
         bytes.extend_from_slice(&self.entry_count.to_be_bytes());
         bytes.extend_from_slice(&self.entries_crc.to_be_bytes());
-        let crc = crc32c(&bytes);
+        let crc = tied_crc(&bytes, salt);
         bytes.extend_from_slice(&crc.to_be_bytes());
         let mut footer = [0; FOOTER_SIZE];
         footer.copy_from_slice(&bytes);
         footer
     }
 
-    pub(crate) fn decode(bytes: &[u8; FOOTER_SIZE]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8; FOOTER_SIZE], salt: &FrameSalt) -> Option<Self> {
         let (covered, crc) = bytes.split_at(FOOTER_CRC_AT);
         let mut rest = covered;
         let take_u64 = |rest: &mut &[u8]| -> Option<u64> {
@@ -97,14 +99,14 @@ impl Footer {
             *rest = tail;
             Some(u64::from_be_bytes(*head))
         };
-        if crc != crc32c(covered).to_be_bytes() {
-            return None;
-        }
         let magic_and_version = take_u64(&mut rest)?;
-        let mut expected = [0; 8];
-        expected.get_mut(..4)?.copy_from_slice(&FOOTER_MAGIC);
-        expected.get_mut(4..)?.copy_from_slice(&FOOTER_VERSION.to_be_bytes());
-        if magic_and_version != u64::from_be_bytes(expected) {
+        let of_version = |version: u32| u64::from(u32::from_be_bytes(FOOTER_MAGIC)) << 32 | u64::from(version);
+        let expected = match magic_and_version {
+            known if known == of_version(FOOTER_VERSION) => tied_crc(covered, salt),
+            older if older == of_version(1) => crc32c(covered),
+            _newer_or_none => return None,
+        };
+        if crc != expected.to_be_bytes() {
             return None;
         }
         let base = Offset(take_u64(&mut rest)?);
@@ -119,12 +121,12 @@ impl Footer {
     }
 
     /// The footer at the end of an index file, if there is one that fits the file's size and `base`.
-    pub(crate) fn read(file: &dyn DiskFile, base: Offset) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &dyn DiskFile, base: Offset, salt: &FrameSalt) -> io::Result<Option<Self>> {
         let len = file.len()?;
         let Some(at) = len.checked_sub(FOOTER_SIZE as u64) else { return Ok(None) };
         let mut bytes = [0; FOOTER_SIZE];
         file.read_exact_at(&mut bytes, at)?;
-        let footer = Self::decode(&bytes);
+        let footer = Self::decode(&bytes, salt);
         Ok(footer.filter(|footer| footer.base == base && footer.entries_bytes() == at))
     }
 
@@ -197,6 +199,7 @@ impl ActiveIndex {
 
     /// Writes what is left and the footer, so that the file can be trusted. Not synced: the checksums tell whether it arrived.
     pub(crate) fn seal(&mut self, file: &dyn DiskFile, footer: SealFacts) -> io::Result<Footer> {
+        let salt = footer.salt;
         self.store(file)?;
         let footer = Footer {
             base: footer.base,
@@ -207,7 +210,7 @@ impl ActiveIndex {
             entry_count: self.stored,
             entries_crc: self.crc.finish(),
         };
-        file.write_all_at(&footer.encode(), self.stored_bytes())?;
+        file.write_all_at(&footer.encode(&salt), self.stored_bytes())?;
         file.set_len(footer.file_bytes())?;
         Ok(footer)
     }
@@ -243,6 +246,7 @@ impl ActiveIndex {
 /// What sealing writes down about the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SealFacts {
+    pub(crate) salt: FrameSalt,
     pub(crate) base: Offset,
     pub(crate) end: Offset,
     pub(crate) wal_bytes: u64,
@@ -281,12 +285,15 @@ mod tests {
             entry_count: 3,
             entries_crc: 42,
         };
-        let bytes = footer.encode();
-        assert_eq!(Footer::decode(&bytes), Some(footer));
+        let salt = FrameSalt::new(hermit_proto::TopicId(3), hermit_proto::PartitionId(4));
+        let bytes = footer.encode(&salt);
+        assert_eq!(Footer::decode(&bytes, &salt), Some(footer));
+        let other = FrameSalt::new(hermit_proto::TopicId(3), hermit_proto::PartitionId(5));
+        assert_eq!(Footer::decode(&bytes, &other), None, "that of another partition");
         for bit in 0..FOOTER_SIZE * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Footer::decode(&bad), None, "bit {bit}");
+            assert_eq!(Footer::decode(&bad, &salt), None, "bit {bit}");
         }
     }
 

@@ -228,6 +228,7 @@ impl Inspected {
 /// # Errors
 /// [`LogError::Io`] where the directory or a file cannot be read. Damage is no error.
 pub fn inspect(disk: &dyn Disk, dir: &Path, identity: LogIdentity, check: Check) -> Result<Inspected, LogError> {
-    let listing = Listing::read(disk, dir)?;
-    check::run(disk, &listing, &FrameSalt::new(identity.topic, identity.partition), check)
+    let salt = FrameSalt::new(identity.topic, identity.partition);
+    let listing = Listing::read(disk, dir, &salt)?;
+    check::run(disk, &listing, &salt, check)
 }

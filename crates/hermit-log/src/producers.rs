@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
-use hermit_proto::{Offset, ProducerEpoch, ProducerId, ProducerStamp, Sequence};
+use hermit_proto::{FrameSalt, Offset, ProducerEpoch, ProducerId, ProducerStamp, Sequence};
 
 use crate::config::ProducerConfig;
 use crate::disk::{Disk, write_atomically};
@@ -13,7 +13,7 @@ use crate::error::ProducerError;
 use crate::names::FileName;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HPRD", version: 2 };
+const KIND: Kind = Kind { magic: *b"HPRD", version: 3 };
 /// Runs that are remembered of each producer: as many as there may be batches in flight.
 const REMEMBERED: usize = 5;
 /// A run grows no longer: its sequences must not meet themselves when they wrap.
@@ -197,7 +197,7 @@ impl ProducerTable {
         self.producers.get(&id).is_some_and(|producer| producer.last_offset == offset)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self, salt: &FrameSalt) -> Vec<u8> {
         let mut body = Vec::new();
         body.extend_from_slice(&self.forgotten.unwrap_or(ProducerId(-1)).0.to_be_bytes());
         for (id, producer) in &self.producers {
@@ -212,7 +212,7 @@ impl ProducerTable {
                 body.extend_from_slice(&run.offset.0.to_be_bytes());
             }
         }
-        KIND.seal(&body)
+        KIND.seal(&body, salt)
     }
 
     fn decode(body: &[u8]) -> Option<Self> {
@@ -236,8 +236,8 @@ impl ProducerTable {
     }
 
     /// Stores the state that holds up to `end`, which is flushed, and removes older snapshots but the last.
-    pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, end: Offset) -> io::Result<()> {
-        write_atomically(disk, dir, &FileName::Producers(end).build(), &self.encode())?;
+    pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, salt: &FrameSalt, end: Offset) -> io::Result<()> {
+        write_atomically(disk, dir, &FileName::Producers(end).build(), &self.encode(salt))?;
         let mut older = snapshots(disk, dir)?;
         older.retain(|offset| *offset < end);
         // The one before is kept, in case this one rots.
@@ -249,8 +249,8 @@ impl ProducerTable {
     }
 
     /// One snapshot; `None` where it is damaged.
-    pub(crate) fn read(disk: &dyn Disk, dir: &Path, end: Offset) -> io::Result<Option<Self>> {
-        Ok(KIND.read(disk, &dir.join(FileName::Producers(end).build()))?.flatten().as_deref().and_then(Self::decode))
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt, end: Offset) -> io::Result<Option<Self>> {
+        Ok(KIND.read(disk, &dir.join(FileName::Producers(end).build()), salt)?.flatten().as_deref().and_then(Self::decode))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -258,9 +258,9 @@ impl ProducerTable {
     }
 
     /// The newest whole snapshot, and up to where it holds.
-    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> io::Result<Option<(Self, Offset)>> {
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<Option<(Self, Offset)>> {
         for end in snapshots(disk, dir)?.into_iter().rev() {
-            match Self::read(disk, dir, end)? {
+            match Self::read(disk, dir, salt, end)? {
                 Some(table) => return Ok(Some((table, end))),
                 None => {
                     let path = dir.join(FileName::Producers(end).build());
@@ -355,7 +355,8 @@ mod tests {
         assert_eq!(table.producers.len(), 3);
         assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 200), &CONFIG), Ok(Verdict::New)));
         assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 2000), &CONFIG), Err(ProducerError::Unknown { .. })));
-        let decoded = ProducerTable::decode(KIND.open(&table.encode()).unwrap());
+        let salt = FrameSalt::new(hermit_proto::TopicId(1), hermit_proto::PartitionId(2));
+        let decoded = ProducerTable::decode(KIND.open(&table.encode(&salt), &salt).unwrap());
         assert_eq!(decoded, Some(table));
     }
 }

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn no_second_brings_more_than_its_allowance_and_a_busy_disk_has_four_fifths_for_others() {
-        for rate in [1, 1000, 8 << 20, u64::MAX] {
+        for rate in [1, 1000, 8 << 20, 1 << 30] {
             let pace = ScrubPace::new(rate);
             for bytes in [0, 1, 4096, 512 << 10, 50 << 20] {
                 for took in [0, 1, 10, 1000, 60_000].map(Duration::from_millis) {
@@ -56,7 +56,7 @@ mod tests {
                     let seconds = (rest + took).as_secs_f64();
                     #[expect(clippy::cast_precision_loss, reason = "a comparison within a thousandth")]
                     let (bytes, rate) = (bytes as f64, rate as f64);
-                    assert!(bytes <= rate * seconds * 1.001 + 1.0, "{bytes} bytes in {seconds} s at {rate}");
+                    assert!(bytes <= rate * (seconds + 1e-9) * 1.001, "{bytes} bytes in {seconds} s at {rate}");
                     assert!(rest >= (took * 4).min(LONGEST_REST));
                 }
             }

@@ -119,6 +119,7 @@ impl Segment {
     /// Closes the active segment: writes the rest of the index. A failure there leaves the index in memory and is no error.
     pub(crate) fn seal(&self, sealed: Sealed) {
         let facts = SealFacts {
+            salt: self.salt,
             base: self.base,
             end: sealed.end,
             wal_bytes: sealed.len_bytes,
@@ -145,6 +146,7 @@ impl Segment {
             active.seal(
                 &*file,
                 SealFacts {
+                    salt: self.salt,
                     base: self.base,
                     end: facts.end,
                     wal_bytes: facts.len_bytes,
@@ -250,7 +252,7 @@ impl Segment {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if Footer::read(&*file, self.base)? != Some(known) {
+        if Footer::read(&*file, self.base, &self.salt)? != Some(known) {
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(known.entries_bytes()).unwrap_or(0)];
@@ -265,7 +267,7 @@ impl Segment {
         let mut tmp = path.clone().into_os_string();
         tmp.push(TMP_SUFFIX);
         let tmp = std::path::PathBuf::from(tmp);
-        let stored = store_index(disk, &tmp, self.base, sealed, file_bytes, entries);
+        let stored = store_index(disk, &tmp, (self.base, &self.salt), sealed, file_bytes, entries);
         let footer = stored.inspect_err(|_error| drop(disk.remove_file(&tmp)))?;
         // Whoever looks something up waits for this lock, and finds the new file with the new footer.
         let mut index = self.index.write();

@@ -88,7 +88,7 @@ fn segment(
     check: Check,
 ) -> Result<(SegmentReport, Vec<FoundDamage>), LogError> {
     let mut walk = SegmentWalk::open(disk, &listing.dir, salt, (base, file_bytes), next_base, check)?;
-    let mut index = IndexCheck::open(disk, listing, base, file_bytes, next_base)?;
+    let mut index = IndexCheck::open(disk, listing, salt, base, file_bytes, next_base)?;
     let mut report = SegmentReport {
         base,
         end: base,
@@ -148,7 +148,14 @@ struct IndexCheck {
 }
 
 impl IndexCheck {
-    fn open(disk: &dyn Disk, listing: &Listing, base: Offset, wal_bytes: u64, next_base: Option<Offset>) -> Result<Self, LogError> {
+    fn open(
+        disk: &dyn Disk,
+        listing: &Listing,
+        salt: &FrameSalt,
+        base: Offset,
+        wal_bytes: u64,
+        next_base: Option<Offset>,
+    ) -> Result<Self, LogError> {
         let mut check = Self { entries: Vec::new(), at: 0, footer: None, exists: listing.indexes.contains(&base), why: None };
         if !check.exists {
             return Ok(check);
@@ -156,7 +163,7 @@ impl IndexCheck {
         let path = listing.dir.join(FileName::Index(base).build());
         let failed = |source| LogError::io("read", &path, source);
         let file = disk.open(&path, Open::Read).map_err(failed)?;
-        check.footer = Footer::read(&*file, base).map_err(failed)?;
+        check.footer = Footer::read(&*file, base, salt).map_err(failed)?;
         let bytes = match read_file(disk, &path, MAX_INDEX_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {

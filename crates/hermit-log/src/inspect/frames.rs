@@ -57,9 +57,9 @@ pub struct Frames {
 /// # Errors
 /// [`LogError::Io`] where the directory cannot be read.
 pub fn frames(disk: Arc<dyn Disk>, dir: &Path, identity: LogIdentity, from: Offset) -> Result<Frames, LogError> {
-    let listing = Listing::read(&*disk, dir)?;
-    let behind = listing.wals.partition_point(|(base, _)| *base <= from);
     let salt = FrameSalt::new(identity.topic, identity.partition);
+    let listing = Listing::read(&*disk, dir, &salt)?;
+    let behind = listing.wals.partition_point(|(base, _)| *base <= from);
     Ok(Frames { disk, dir: dir.to_owned(), salt, listing, at: behind.saturating_sub(1), walk: None, from, failed: false })
 }
 

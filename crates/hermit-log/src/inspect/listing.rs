@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hermit_proto::Offset;
+use hermit_proto::{FrameSalt, Offset};
 
 use super::{CheckpointReport, FileReport, SnapshotReport};
 use crate::checkpoint::Checkpoint;
@@ -33,7 +33,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, LogError> {
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> Result<Self, LogError> {
         let listed = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
         let failed = |name: &str| {
             let path = dir.join(name);
@@ -46,8 +46,8 @@ impl Listing {
             snapshots: Vec::new(),
             checkpoint: None,
             stored_start: None,
-            fenced: Fenced::read(disk, dir).map_err(failed(names::FENCED))?,
-            compacted_end: compacted::read(disk, dir).map_err(failed(names::COMPACTED))?,
+            fenced: Fenced::read(disk, dir, salt).map_err(failed(names::FENCED))?,
+            compacted_end: compacted::read(disk, dir, salt).map_err(failed(names::COMPACTED))?,
             kept: Vec::new(),
             leftovers: Vec::new(),
             damaged_state: Vec::new(),
@@ -60,23 +60,23 @@ impl Listing {
                 Some(FileName::Wal(base)) => listing.wals.push((base, bytes)),
                 Some(FileName::Index(base)) => listing.indexes.push(base),
                 Some(FileName::Producers(offset)) => {
-                    let table = ProducerTable::read(disk, dir, offset).map_err(failed(&name))?;
+                    let table = ProducerTable::read(disk, dir, salt, offset).map_err(failed(&name))?;
                     listing.snapshots.push(SnapshotReport { offset, bytes, producers: table.map(|table| table.len()) });
                 }
                 None if name.ends_with(TMP_SUFFIX) => listing.leftovers.push(FileReport { name, bytes }),
                 None if names::is_kept(&name) => listing.kept.push(FileReport { name, bytes }),
                 None if name == names::CLEAN => listing.has_clean_marker = true,
-                None if name == names::CHECKPOINT => match Checkpoint::read(disk, dir) {
+                None if name == names::CHECKPOINT => match Checkpoint::read(disk, dir, salt) {
                     Some(Checkpoint { offset, segment, position, .. }) => {
                         listing.checkpoint = Some(CheckpointReport { offset, segment, position });
                     }
                     None => listing.damaged_state.push(name),
                 },
-                None if name == names::START => match start::read(disk, dir).map_err(failed(&name))?.flatten() {
+                None if name == names::START => match start::read(disk, dir, salt).map_err(failed(&name))?.flatten() {
                     Some(start) => listing.stored_start = Some(start),
                     None => listing.damaged_state.push(name),
                 },
-                None if name == names::FENCED && !Fenced::is_whole(disk, dir).map_err(failed(&name))? => {
+                None if name == names::FENCED && !Fenced::is_whole(disk, dir, salt).map_err(failed(&name))? => {
                     listing.damaged_state.push(name);
                 }
                 None if name == names::COMPACTED && listing.compacted_end == Some(Offset(u64::MAX)) => {

@@ -97,7 +97,7 @@ impl Inner {
         }
         let producers = state.producers.as_ref().filter(|table| !table.is_empty());
         if let Some(table) = producers {
-            table.store(disk, &self.dir, state.log_end).map_err(failed)?;
+            table.store(disk, &self.dir, &self.segment_env.salt, state.log_end).map_err(failed)?;
         }
         let end = self.view.read().flushed_end();
         let mut lock = self.lock.lock();

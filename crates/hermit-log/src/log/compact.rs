@@ -104,7 +104,7 @@ impl Log {
         let end = candidates.iter().filter_map(|segment| segment.sealed()).map(|sealed| sealed.end).max().unwrap_or(Offset::ZERO);
         let mut note = || {
             if maintaining.compacted_end < end {
-                let noted = compacted::write(disk, &inner.dir, end);
+                let noted = compacted::write(disk, &inner.dir, &inner.segment_env.salt, end);
                 noted.map_err(|source| LogError::io("note the compaction of", &inner.dir, source))?;
                 maintaining.compacted_end = end;
             }
@@ -327,7 +327,7 @@ impl Inner {
         let in_dir = |name: String| (self.dir.join(format!("{name}{TMP_SUFFIX}")), self.dir.join(name));
         let (wal_tmp, wal) = in_dir(FileName::Wal(old.base).build());
         let (idx_tmp, idx) = in_dir(FileName::Index(old.base).build());
-        let footer: Option<Footer> = store_index(disk, &idx_tmp, old.base, sealed, sealed.len_bytes, entries).ok();
+        let footer: Option<Footer> = store_index(disk, &idx_tmp, (old.base, &old.salt), sealed, sealed.len_bytes, entries).ok();
         let mut view = self.view.write();
         // From here to the end of this lock nobody opens a file of the segment: whoever finds it unlinked looks at the view again.
         let Some(at) = view.segments.iter().position(|segment| Arc::ptr_eq(segment, old)) else { return Ok(()) };

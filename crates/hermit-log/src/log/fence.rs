@@ -89,7 +89,7 @@ impl Inner {
         let _fencing = self.fencing.lock();
         // As they are now: another may have added its own meanwhile.
         let fenced = Arc::clone(&self.view.read().fenced);
-        if let Err(error) = fenced.write(&*self.env.disk, &self.dir) {
+        if let Err(error) = fenced.write(&*self.env.disk, &self.dir, &self.segment_env.salt) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot store the damaged ranges; they will be found again");
         }
     }

@@ -224,7 +224,7 @@ impl Inner {
         let flushed_end = self.view.read().flushed_end().offset;
         let snapshot = self.state.lock().snapshot.take_if(|(end, _)| *end <= flushed_end);
         let Some((end, table)) = snapshot else { return Ok(()) };
-        let stored = table.store(&*self.env.disk, &self.dir, end);
+        let stored = table.store(&*self.env.disk, &self.dir, &self.segment_env.salt, end);
         stored.map_err(|source| {
             self.state.lock().snapshot.get_or_insert((end, table));
             LogError::io("store the producers of", &self.dir, source)

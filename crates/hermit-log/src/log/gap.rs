@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hermit_proto::Offset;
+use hermit_proto::{FrameSalt, Offset};
 
 use super::open::create_dir;
-use super::{Active, Inner, Log, LogEnv, State};
+use super::{Active, Inner, Log, LogEnv, LogIdentity, State};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::error::LogError;
 use crate::fenced::FencedRange;
@@ -22,7 +22,7 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::InUse`] where there are frames, or state of producers; [`LogError::Io`] and [`LogError::DiskFull`].
-    pub fn create_at(env: &LogEnv, dir: &Path, first: Offset) -> Result<(), LogError> {
+    pub fn create_at(env: &LogEnv, dir: &Path, identity: LogIdentity, first: Offset) -> Result<(), LogError> {
         let disk = &*env.disk;
         create_dir(disk, dir)?;
         let listed = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
@@ -40,9 +40,10 @@ impl Log {
                 disk.remove_file(&path).map_err(|source| LogError::io("remove", &path, source))?;
             }
         }
-        start::write(disk, dir, first).map_err(|source| LogError::io("store the log start in", dir, source))?;
+        let salt = FrameSalt::new(identity.topic, identity.partition);
+        start::write(disk, dir, &salt, first).map_err(|source| LogError::io("store the log start in", dir, source))?;
         // Whichever of the two files rots, the other keeps the log from beginning at 0.
-        let mut checkpoint = CheckpointWriter::new(dir, Checkpoint::read(disk, dir), false);
+        let mut checkpoint = CheckpointWriter::new(dir, salt, Checkpoint::read(disk, dir, &salt), false);
         let settled = checkpoint.settle_both(disk, first, first, 0);
         settled.map_err(|source| LogError::io("store the checkpoint of", dir, source))
     }
@@ -102,7 +103,8 @@ impl Inner {
         let disk = &*self.env.disk;
         let (end, gap) = match &state.active {
             None => {
-                start::write(disk, &self.dir, to).map_err(|source| LogError::io("store the log start in", &self.dir, source))?;
+                start::write(disk, &self.dir, &self.segment_env.salt, to)
+                    .map_err(|source| LogError::io("store the log start in", &self.dir, source))?;
                 (End { offset: to, segment: to, position: 0 }, None)
             }
             Some(Active { segment, position, .. }) => {
@@ -117,7 +119,9 @@ impl Inner {
             // The one step that counts: a start that finds the range goes on behind it.
             let mut fenced = (*self.view.read().fenced).clone();
             fenced.add(gap);
-            fenced.write(disk, &self.dir).map_err(|source| LogError::io("store the lost range in", &self.dir, source))?;
+            fenced
+                .write(disk, &self.dir, &self.segment_env.salt)
+                .map_err(|source| LogError::io("store the lost range in", &self.dir, source))?;
         }
         let mut view = self.view.write();
         if let Some(gap) = gap {

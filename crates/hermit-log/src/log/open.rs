@@ -87,8 +87,8 @@ impl Log {
             index_interval_bytes: config.index_interval_bytes.max(1),
         };
         let joint = env.file_systems.of(disk, dir);
-        let compacted_end =
-            compacted::read(disk, dir).map_err(|source| LogError::io("read", &dir.join(names::COMPACTED), source))?;
+        let compacted_end = compacted::read(disk, dir, &segment_env.salt)
+            .map_err(|source| LogError::io("read", &dir.join(names::COMPACTED), source))?;
         let mut opening = Opening {
             disk,
             dir,
@@ -133,8 +133,8 @@ impl Log {
             closed: false,
             turn: Turn::default(),
         };
-        let last_checkpoint = Checkpoint::read(disk, dir);
-        let mut checkpoint = CheckpointWriter::new(dir, last_checkpoint, start.clean);
+        let last_checkpoint = Checkpoint::read(disk, dir, &segment_env.salt);
+        let mut checkpoint = CheckpointWriter::new(dir, segment_env.salt, last_checkpoint, start.clean);
         if last_checkpoint.is_none()
             && compacted_end.is_some()
             && let Err(error) = checkpoint.settle_both(disk, end.offset, end.segment, end.position)

@@ -15,7 +15,9 @@ impl Inner {
         }
         let read_error = |source| LogError::io("read the producers of", &self.dir, source);
         let log_start = self.view.read().bounds().log_start;
-        let loaded = ProducerTable::load(&*self.env.disk, &self.dir).map_err(read_error)?.filter(|(_, end)| *end <= state.log_end);
+        let loaded = ProducerTable::load(&*self.env.disk, &self.dir, &self.segment_env.salt)
+            .map_err(read_error)?
+            .filter(|(_, end)| *end <= state.log_end);
         let (mut table, from) = loaded.unwrap_or_default();
         let config = state.config.producers;
         let log = Log { inner: Arc::clone(self) };

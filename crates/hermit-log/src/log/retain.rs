@@ -147,7 +147,8 @@ impl Inner {
     /// Makes durable what must be so before segments go.
     fn prepare_start(self: &Arc<Self>, to: Offset) -> Result<(), LogError> {
         self.keep_producers()?;
-        start::write(&*self.env.disk, &self.dir, to).map_err(|source| LogError::io("store the log start in", &self.dir, source))
+        start::write(&*self.env.disk, &self.dir, &self.segment_env.salt, to)
+            .map_err(|source| LogError::io("store the log start in", &self.dir, source))
     }
 
     /// They are derived: whoever still reads in those segments has them made again, in memory.
@@ -183,7 +184,7 @@ impl Inner {
         // Not left to a later flush, as snapshots otherwise are: this one is needed before the frames are gone.
         let Some(table) = table else { return Ok(()) };
         let _flushing = self.flushing.lock();
-        let stored = table.store(&*self.env.disk, &self.dir, end);
+        let stored = table.store(&*self.env.disk, &self.dir, &self.segment_env.salt, end);
         stored.map_err(|source| LogError::io("store the producers of", &self.dir, source))
     }
 

@@ -45,7 +45,7 @@ impl Opening<'_> {
 /// Opens what is in the directory: afterwards all that is left of the log is flushed.
 pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     let Opening { disk, dir, clean, .. } = *opening;
-    let mut facts = facts::read(disk, dir)?;
+    let mut facts = facts::read(disk, dir, &opening.env.salt)?;
     drop_trimmed(opening, &mut facts)?;
     settle_state(opening, &facts)?;
     let mut report = RecoveryReport { damaged_state: std::mem::take(&mut facts.damaged_state), ..RecoveryReport::default() };
@@ -114,7 +114,7 @@ fn drop_trimmed(opening: &Opening<'_>, facts: &mut Facts) -> Result<(), LogError
     let trimmed = facts.segments.windows(2).take_while(|pair| matches!(pair, [_, next] if next.base <= start)).count();
     if trimmed > 0 {
         // The start that was read may be page cache only, and its rename not synced: with the segments gone, an older one must not come back.
-        let written = start::write(opening.disk, opening.dir, start);
+        let written = start::write(opening.disk, opening.dir, &opening.env.salt, start);
         written.map_err(|source| LogError::io("store the log start in", opening.dir, source))?;
     }
     for segment in facts.segments.drain(..trimmed) {
@@ -136,8 +136,9 @@ fn settle_state(opening: &Opening<'_>, facts: &Facts) -> Result<(), LogError> {
     if clean {
         return Ok(());
     }
-    let fenced = if facts.fenced.ranges().is_empty() { Ok(()) } else { facts.fenced.write(disk, dir) };
-    let start = facts.start.filter(|_| facts.segments.is_empty()).map_or(Ok(()), |start| start::write(disk, dir, start));
+    let fenced = if facts.fenced.ranges().is_empty() { Ok(()) } else { facts.fenced.write(disk, dir, &opening.env.salt) };
+    let start =
+        facts.start.filter(|_| facts.segments.is_empty()).map_or(Ok(()), |start| start::write(disk, dir, &opening.env.salt, start));
     match fenced.and(start).map_err(|source| LogError::io("store anew the state of", dir, source)) {
         // A full disk must not keep the log from opening.
         Err(error @ LogError::DiskFull { .. }) => {
@@ -277,7 +278,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
     disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
     if is_missing_head(cut, part) {
         // From now on the log begins here, and nothing is missing before it.
-        let written = start::write(disk, dir, part.base);
+        let written = start::write(disk, dir, &opening.env.salt, part.base);
         written.map_err(|source| LogError::io("store the log start in", dir, source))?;
     }
     Ok(tail)
@@ -314,12 +315,12 @@ fn finish(
     // What was cut may be followed by a new segment of the same name, to which old ranges mean nothing.
     let dropped = fenced.retain(|range| parts.iter().any(|part| part.base == range.segment && part.holds(range)));
     if (dropped || !report.fenced.is_empty())
-        && let Err(error) = fenced.write(disk, dir)
+        && let Err(error) = fenced.write(disk, dir, &opening.env.salt)
     {
         tracing::warn!(dir = %dir.display(), %error, "cannot store the damaged ranges; they will be found again");
     }
     if let (true, Some(last)) = (changed, parts.last()) {
-        let mut checkpoint = CheckpointWriter::new(dir, facts.checkpoint, false);
+        let mut checkpoint = CheckpointWriter::new(dir, opening.env.salt, facts.checkpoint, false);
         if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, false) {
             tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
         }

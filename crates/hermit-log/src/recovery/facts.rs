@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hermit_proto::{LeaderEpoch, Offset};
+use hermit_proto::{FrameSalt, LeaderEpoch, Offset};
 
 use super::act::Opening;
 use crate::checkpoint::Checkpoint;
@@ -39,7 +39,7 @@ pub(super) struct Facts {
 }
 
 /// Reads the facts, and removes what an interrupted step left behind.
-pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Facts, LogError> {
+pub(super) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> Result<Facts, LogError> {
     let listed = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
     let mut wal_bytes = BTreeMap::new();
     let mut orphans = Vec::new();
@@ -65,11 +65,12 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Facts, LogError> {
         drop(disk.remove_file(&orphan));
     }
     let segments = wal_bytes.into_iter().map(|(base, wal_bytes)| {
-        let footer = read_footer(disk, dir, base).filter(|footer| footer.wal_bytes <= wal_bytes && footer.file_bytes == wal_bytes);
+        let footer =
+            read_footer(disk, dir, base, salt).filter(|footer| footer.wal_bytes <= wal_bytes && footer.file_bytes == wal_bytes);
         SegmentFacts { base, wal_bytes, footer }
     });
     let mut damaged_state = Vec::new();
-    let start = match start::read(disk, dir).map_err(|source| LogError::io("read", &dir.join(names::START), source))? {
+    let start = match start::read(disk, dir, salt).map_err(|source| LogError::io("read", &dir.join(names::START), source))? {
         Some(None) => {
             damaged_state.push(names::START.to_owned());
             None
@@ -77,14 +78,14 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Facts, LogError> {
         Some(start) => start,
         None => None,
     };
-    let fenced = Fenced::read(disk, dir).map_err(|source| LogError::io("read", &dir.join(names::FENCED), source))?;
+    let fenced = Fenced::read(disk, dir, salt).map_err(|source| LogError::io("read", &dir.join(names::FENCED), source))?;
     let segments = segments.collect();
-    Ok(Facts { segments, checkpoint: Checkpoint::read(disk, dir), start, fenced, damaged_state, newest_snapshot })
+    Ok(Facts { segments, checkpoint: Checkpoint::read(disk, dir, salt), start, fenced, damaged_state, newest_snapshot })
 }
 
-fn read_footer(disk: &dyn Disk, dir: &Path, base: Offset) -> Option<Footer> {
+fn read_footer(disk: &dyn Disk, dir: &Path, base: Offset, salt: &FrameSalt) -> Option<Footer> {
     let file = disk.open(&dir.join(FileName::Index(base).build()), Open::Read).ok()?;
-    Footer::read(&*file, base).ok()?
+    Footer::read(&*file, base, salt).ok()?
 }
 
 /// The entries of an index that may lack its footer: hints only, each to be checked. Cut where they stop rising.

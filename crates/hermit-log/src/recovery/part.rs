@@ -1,6 +1,6 @@
 //! One segment while the log is being recovered.
 
-use hermit_proto::Offset;
+use hermit_proto::{FrameSalt, Offset};
 
 use super::act::Opening;
 use super::facts::{SegmentFacts, read_hints};
@@ -223,7 +223,9 @@ impl Part {
         // Not `wal_bytes`: the file may have been cut or written again since.
         let file_bytes = disk.file_len(&dir.join(FileName::Wal(self.base).build()));
         let idx = dir.join(FileName::Index(self.base).build());
-        match file_bytes.and_then(|file_bytes| store_index(disk, &idx, self.base, self.sealed(), file_bytes, &self.entries)) {
+        match file_bytes
+            .and_then(|file_bytes| store_index(disk, &idx, (self.base, &env.salt), self.sealed(), file_bytes, &self.entries))
+        {
             Ok(footer) => Segment::stored(env, dir, footer),
             Err(_) => Segment::rebuilt(env, dir, self.base, self.sealed(), self.entries),
         }
@@ -234,7 +236,7 @@ impl Part {
 pub(crate) fn store_index(
     disk: &dyn Disk,
     path: &std::path::Path,
-    base: Offset,
+    (base, salt): (Offset, &FrameSalt),
     sealed: Sealed,
     file_bytes: u64,
     entries: &[IndexEntry],
@@ -242,7 +244,13 @@ pub(crate) fn store_index(
     let bytes = encode_entries(entries);
     let file = disk.open(path, Open::CreateOrTruncate)?;
     file.write_all_at(&bytes, 0)?;
-    let facts =
-        SealFacts { base, end: sealed.end, wal_bytes: sealed.len_bytes, file_bytes, last_append_time: sealed.last_append_time };
+    let facts = SealFacts {
+        salt: *salt,
+        base,
+        end: sealed.end,
+        wal_bytes: sealed.len_bytes,
+        file_bytes,
+        last_append_time: sealed.last_append_time,
+    };
     ActiveIndex::resume(&bytes).seal(&*file, facts)
 }

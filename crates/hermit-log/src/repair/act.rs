@@ -41,7 +41,7 @@ impl<'a> Repairer<'a> {
         found: Inspected,
     ) -> Result<Self, LogError> {
         let salt = FrameSalt::new(identity.topic, identity.partition);
-        let listing = Listing::read(disk, dir)?;
+        let listing = Listing::read(disk, dir, &salt)?;
         Ok(Self { disk, dir, salt, options, listing, found, done: Repaired::default() })
     }
 
@@ -150,7 +150,8 @@ impl<'a> Repairer<'a> {
         if !self.options.dry_run {
             if damages.iter().any(is_head) {
                 // From now on the log begins here.
-                start::write(self.disk, self.dir, base).map_err(|source| self.error("store the log start in", source))?;
+                start::write(self.disk, self.dir, &self.salt, base)
+                    .map_err(|source| self.error("store the log start in", source))?;
             }
             if let Some(end) = end {
                 self.note_compacted(end)?;
@@ -219,7 +220,7 @@ impl<'a> Repairer<'a> {
 
     fn store_index(&self, base: Offset, sealed: Sealed, file_bytes: u64, entries: &[IndexEntry]) -> Result<(), LogError> {
         self.put_index(base, |tmp| {
-            store_index(self.disk, tmp, base, sealed, file_bytes, entries)?;
+            store_index(self.disk, tmp, (base, &self.salt), sealed, file_bytes, entries)?;
             self.disk.open(tmp, Open::ReadWrite)?.sync_data()
         })
     }
@@ -239,7 +240,7 @@ impl<'a> Repairer<'a> {
         if self.options.dry_run || known.is_some_and(|known| known >= end) {
             return Ok(());
         }
-        compacted::write(self.disk, self.dir, end).map_err(|source| self.error("note the gaps of", source))?;
+        compacted::write(self.disk, self.dir, &self.salt, end).map_err(|source| self.error("note the gaps of", source))?;
         self.listing.compacted_end = Some(end);
         Ok(())
     }
@@ -248,7 +249,7 @@ impl<'a> Repairer<'a> {
     fn forget_fenced(&mut self, base: Offset) -> Result<(), LogError> {
         let mut fenced: Fenced = self.listing.fenced.clone();
         if fenced.retain(|range| range.segment != base) {
-            fenced.write(self.disk, self.dir).map_err(|source| self.error("store the damaged ranges of", source))?;
+            fenced.write(self.disk, self.dir, &self.salt).map_err(|source| self.error("store the damaged ranges of", source))?;
         }
         self.listing.fenced = fenced;
         Ok(())

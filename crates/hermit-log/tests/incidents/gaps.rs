@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermit_log::disk::sim::Survival;
-use hermit_log::{CompactionConfig, Flusher, Log, LogConfig, LogEnv, LogError};
+use hermit_log::{CompactionConfig, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity};
 use hermit_proto::Offset;
 
 use crate::rig::{Bench, append_many, consume, dir, idx, keyed, numbers, stamped, wal};
@@ -11,7 +11,7 @@ use crate::rig::{Bench, append_many, consume, dir, idx, keyed, numbers, stamped,
 fn create_at(bench: &Bench, first: u64) -> Result<(), LogError> {
     let clock = Arc::clone(&bench.clock);
     let env = LogEnv::new(Arc::new(bench.disk.clone()), Arc::clone(&clock) as _, Flusher::manual(clock), 64);
-    Log::create_at(&env, dir(), Offset(first))
+    Log::create_at(&env, dir(), LogIdentity::default(), Offset(first))
 }
 
 #[test]

@@ -42,4 +42,10 @@ impl FrameSalt {
         put(&mut salt, 16, &partition.0.to_be_bytes());
         Self(salt)
     }
+
+    /// Its bytes, for other checksums that are to hold for one partition alone.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
