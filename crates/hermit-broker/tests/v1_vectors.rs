@@ -2,56 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
-
-use std::path::Path;
+#[path = "support/vectors.rs"]
+mod vectors;
 
 use support::{Server, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-fn vector(name: &str) -> Vec<u8> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vectors");
-    std::fs::read(dir.join(name)).unwrap()
-}
-
-#[derive(Clone, Copy)]
-enum Pieces {
-    Whole,
-    Bytes,
-}
-
-async fn replay(server: &Server, name: &str, pieces: Pieces) {
-    let (sent, expected) = (vector(&format!("{name}.c2b.bin")), vector(&format!("{name}.b2c.bin")));
-    let mut stream = server.connect().await;
-    stream.set_nodelay(true).unwrap();
-    match pieces {
-        Pieces::Whole => stream.write_all(&sent).await.unwrap(),
-        Pieces::Bytes => {
-            for byte in &sent {
-                stream.write_all(&[*byte]).await.unwrap();
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-    let mut answered = vec![0; expected.len()];
-    within(stream.read_exact(&mut answered)).await.unwrap();
-    assert_eq!(answered, expected, "{name}");
-}
+use vectors::{Pieces, replay, vector};
 
 async fn replay_all(pieces: Pieces) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;
-    for name in [
-        "01_producer_raw",
-        "02_producer_goclient",
-        "03_producer_pipelined_odd",
-        "04_consumer_goclient_and_commit",
-        "04_consumer_goclient_and_commit.conn2",
-        "05_consumer_resume_midbatch",
-        "06_commit_raw",
-        "07_commit_backwards",
-    ] {
-        replay(&server, name, pieces).await;
-    }
+    vectors::replay_all(&server, pieces).await;
     server.stop().await;
     let server = Server::start(dir.path()).await;
     assert!(server.broker.report().clean);
