@@ -68,6 +68,27 @@ impl Lab {
         })
     }
 
+    /// A broker of its own with a certificate, for clients that want TLS and for others.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up.
+    pub fn secured_site(&self, name: &str) -> Result<Site> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+        let (certificate, key) = (self.certificate(), self.dir().join("key.pem"));
+        std::fs::write(&certificate, made.cert.pem())?;
+        std::fs::write(&key, made.signing_key.serialize_pem())?;
+        let mut setup = self.setup(name, &[]);
+        setup.args.extend(["--tls-cert".into(), certificate.into(), "--tls-key".into(), key.into()]);
+        Ok(Site::Own(Broker::start(setup)?.into()))
+    }
+
+    /// Where that certificate is, which clients believe.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.dir().join("cert.pem")
+    }
+
     /// How a broker on that folder is started.
     #[must_use]
     pub fn setup(&self, name: &str, args: &[&str]) -> Setup {

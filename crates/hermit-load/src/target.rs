@@ -1,9 +1,10 @@
 //! Where the load goes, and what all loads have in common.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use hermit_client::{Client, ClientBuilder, Codec};
+use hermit_client::{Client, ClientBuilder, Codec, TlsConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -18,6 +19,9 @@ pub struct Target {
     /// How many connections the load is divided among. Each has a task of its own, and a producer or consumer.
     #[serde(default = "one")]
     pub connections: usize,
+    /// A PEM file with the authority to believe, for connections over TLS; without one, they go without.
+    #[serde(default)]
+    pub tls_ca: Option<PathBuf>,
     /// Settings of the connections beyond the address, such as a login; without them, the defaults. Not written down: they may hold secrets.
     #[serde(skip)]
     pub via: Option<Via>,
@@ -54,7 +58,7 @@ impl Target {
     /// One connection for this topic.
     #[must_use]
     pub fn new(server: impl Into<String>, topic: impl Into<String>) -> Self {
-        Self { server: server.into(), topic: topic.into(), connections: 1, via: None }
+        Self { server: server.into(), topic: topic.into(), connections: 1, tls_ca: None, via: None }
     }
 
     /// One connection for this topic, with settings that name the server.
@@ -76,6 +80,10 @@ impl Target {
         let builder = match &self.via {
             Some(via) => (*via.0).clone(),
             None => Client::builder().server(&self.server),
+        };
+        let builder = match &self.tls_ca {
+            Some(ca) => builder.tls(TlsConfig::new().ca_file(ca)),
+            None => builder,
         };
         Ok(builder.name(name).connect().await?)
     }

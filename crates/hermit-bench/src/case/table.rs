@@ -127,13 +127,20 @@ fn v2_consume() -> Vec<Case> {
 
 fn sdk() -> Vec<Case> {
     use hermit_load::{Check, Compression, Results};
-    let case = |name: &str, side, compression, safety, connections| {
-        Case::new(format!("sdk-{name}"), Load::Sdk(sdk::Plan { side, compression, safety, connections }))
+    let of = |name: &str, plan| Case::new(format!("sdk-{name}"), Load::Sdk(plan));
+    let plan = |side, compression, safety, connections| sdk::Plan {
+        side,
+        compression,
+        safety,
+        connections,
+        value_bytes: SMALL,
+        tls: false,
     };
+    let case = |name: &str, side, compression, safety, connections| of(name, plan(side, compression, safety, connections));
     let (per_batch, per_record) = (sdk::Side::Produce(Results::PerBatch), sdk::Side::Produce(Results::PerRecord));
     let consume = sdk::Side::Consume;
     let none = Compression::None;
-    vec![
+    let mut cases = vec![
         case("produce-per-batch", per_batch, none, Safety::Os, 1).reaching("", Target::at_least(5e6, "≥ 5 M records/s")),
         case("produce-per-record", per_record, none, Safety::Os, 1).reaching("", Target::at_least(3e6, "≥ 3 M records/s")),
         case("produce-per-batch-sync", per_batch, none, Safety::Sync, 1),
@@ -143,7 +150,16 @@ fn sdk() -> Vec<Case> {
         case("consume", consume(Check::Nothing), none, Safety::Os, 1).reaching("", Target::at_least(10e6, "≥ 10 M records/s")),
         case("consume-checking-order", consume(Check::Order), none, Safety::Os, 1),
         case("consume-zstd", consume(Check::Nothing), Compression::Zstd, Safety::Os, 1),
-    ]
+    ];
+    // With TLS and without, of the same.
+    for (side, name) in [(per_batch, "produce-per-batch"), (consume(Check::Nothing), "consume")] {
+        let small = plan(side, none, Safety::Os, 1);
+        let large = sdk::Plan { value_bytes: 64 << 10, ..small };
+        cases.push(of(&format!("{name}-tls"), sdk::Plan { tls: true, ..small }));
+        cases.push(of(&format!("{name}-64k"), large));
+        cases.push(of(&format!("{name}-64k-tls"), sdk::Plan { tls: true, ..large }));
+    }
+    cases
 }
 
 fn durable() -> Vec<Case> {
