@@ -5,7 +5,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks through its standard streams")]
 
 mod ci;
+mod deny;
+mod fuzz;
 mod runs;
+mod soundness;
 mod step;
 mod tidy;
 mod torture;
@@ -32,6 +35,16 @@ enum Task {
     Fix,
     /// Counts the instructions of the hot paths, where valgrind is there, and compares them with `benches/counts.txt`; `--save` writes that.
     Counts(runs::Passed),
+    /// Every fuzz target of `fuzz/`, for its share of MINUTES.
+    Fuzz(fuzz::Fuzz),
+    /// Every interleaving of what wakes and waits, as far as loom's models go.
+    Loom,
+    /// The codec, and the log over files and memory, under miri (nightly).
+    Miri,
+    /// The tests that use threads, under thread sanitizer (nightly).
+    Tsan,
+    /// Licences, bans, sources of all dependencies, and known advisories where their data base can be reached (cargo-deny).
+    Deny,
     /// Power cuts, failing disks and kills: `--sim N` on the simulated disk, `--kill N` with real processes.
     Torture(torture::Torture),
     #[command(flatten)]
@@ -44,6 +57,11 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Fix => ci::fix(),
         Task::Counts(passed) => runs::counts(passed),
+        Task::Fuzz(fuzz) => fuzz.run(),
+        Task::Loom => soundness::loom(),
+        Task::Miri => soundness::miri(),
+        Task::Tsan => soundness::tsan(),
+        Task::Deny => deny::run(),
         Task::Torture(torture) => torture.start(),
         Task::Run(run) => run.start(),
     };

@@ -1,0 +1,60 @@
+//! Checks of what tests alone do not show: every interleaving of small models (loom), undefined behaviour (miri), data races (thread sanitizer). By
+//! command and not part of the gate: miri and the sanitizer need a nightly toolchain, and all of them time.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::step::Step;
+use crate::workspace::Workspace;
+
+/// Runs the models of the parts that wake and wait: a crate of its own, in which the broker's files are compiled with loom's locks.
+pub(crate) fn loom() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let target = workspace.target_directory.join("loom").display().to_string();
+    Step::cargo("run --locked --manifest-path models/Cargo.toml").args(["--target-dir", &target]).run(&workspace.root)
+}
+
+/// What miri runs: package, and the tests of it. The codec but for what goes through zstd, which is C; the log's formats and its recovery, which never leave the
+/// memory; and the one module with `unsafe`, over a real file, as far as miri knows the system's calls.
+const MIRI: &[(&str, &[&str])] = &[
+    ("hermit-proto", &["header", "frame", "crc", "v1", "varint", "deframer", "session"]),
+    ("hermit-log", &["index", "state_file", "checkpoint", "names", "pace", "producers", "fenced"]),
+];
+
+/// Runs the pure tests under miri.
+pub(crate) fn miri() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let target = workspace.target_directory.join("miri").display().to_string();
+    for (package, tests) in MIRI {
+        let step = Step::program(Path::new("cargo")).args(["+nightly", "miri", "test", "--locked", "--lib", "--package", package]);
+        step.args(["--target-dir", &target, "--"])
+            .args(*tests)
+            // The simulated disk and temporary files read the clock and the file system.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .run(&workspace.root)?;
+    }
+    Ok(())
+}
+
+/// What runs under thread sanitizer: tests with threads of the log, the broker and the SDK.
+const TSAN: &[(&str, &[&str])] = &[
+    ("hermit-log", &["--test", "behaviour", "--test", "incidents"]),
+    ("hermit-broker", &["--test", "sessions", "--test", "groups"]),
+    ("hermit-client", &["--test", "batches", "--test", "administering"]),
+];
+
+/// Runs tests that use threads under thread sanitizer, with the standard library instrumented too.
+pub(crate) fn tsan() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let target = workspace.target_directory.join("tsan").display().to_string();
+    for (package, tests) in TSAN {
+        let step =
+            Step::program(Path::new("cargo")).args(["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"]);
+        step.args(["--locked", "--target-dir", &target, "--package", package])
+            .args(*tests)
+            .env("RUSTFLAGS", "-Zsanitizer=thread")
+            .run(&workspace.root)?;
+    }
+    Ok(())
+}
