@@ -16,6 +16,10 @@ pub(crate) const IMPORTING: &str = "importing";
 pub(crate) const RESERVE: &str = "reserve";
 /// Where the scrub is: see [`crate::scrub`].
 pub(crate) const SCRUB: &str = "scrub";
+/// Users and rules: see [`crate::access`].
+pub(crate) const ACCESS: &str = "access";
+/// Present while nobody may administer the broker: a token for who is to change that.
+pub(crate) const FIRST_ADMIN_TOKEN: &str = "first-admin-token";
 /// Above the partitions' directories.
 pub(crate) const PARTITIONS: &str = "partitions";
 /// The copy of the topic's metadata in a partition's directory.
@@ -47,6 +51,11 @@ pub(crate) fn parse_partition_dir(name: &str) -> Option<(TopicId, PartitionId)> 
 /// The name under which the `number`th damaged manifest is kept aside.
 pub(crate) fn damaged_manifest(number: u32) -> String {
     format!("{MANIFEST}.damaged-{number}")
+}
+
+/// The name under which the `number`th damaged file of users and rules is kept aside.
+pub(crate) fn damaged_access(number: u32) -> String {
+    format!("{ACCESS}.damaged-{number}")
 }
 
 #[cfg(test)]

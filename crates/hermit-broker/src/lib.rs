@@ -3,7 +3,7 @@
 //! [`Broker::open`] gives a broker on a directory; from then on topics can be created, written and read in process, and
 //! [`Broker::serve`] serves both native protocols over TCP, version 1 and version 2, on one port.
 
-pub mod access;
+mod access;
 mod address;
 mod broker;
 mod config;
@@ -37,7 +37,7 @@ pub mod testing;
 mod tls;
 mod topic;
 
-pub use access::{AccessConfig, FirstAdministrator, PasswordHashing};
+pub use access::{AccessConfig, AccessDamage, FirstAdministrator, PasswordHashing};
 pub use broker::{Broker, Position};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};

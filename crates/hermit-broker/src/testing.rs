@@ -43,6 +43,8 @@ use crate::broker::Broker;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
 
+/// For tests: a fraction of a millisecond, and safe for nobody.
+const CHEAP_HASHING: crate::PasswordHashing = crate::PasswordHashing { memory_kib: 8, passes: 1 };
 /// Time that blocking requests have to end.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -90,6 +92,21 @@ impl TestBroker {
         let broker = Broker::open(config)?;
         let (addr, running) = Running::start(&broker, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         Ok(Self { running: Some(running), broker, addr, dir })
+    }
+
+    /// Starts a broker where clients have to log in: as `user` with `password`, who may do everything, and who can be given company by
+    /// [`Broker::put_user`] and [`Broker::add_rules`]. Passwords are hashed cheaply, so that tests are quick.
+    ///
+    /// # Errors
+    /// As [`TestBroker::start`]; the name or the password is not allowed.
+    pub fn start_with_logins(user: &str, password: &str) -> Result<Self, BrokerError> {
+        let user = hermit_proto::UserName::new_public(user)?;
+        Self::start_with(|config| {
+            config.access.enabled = true;
+            config.access.hashing = CHEAP_HASHING;
+            let password = hermit_proto::Secret::new(password);
+            config.access.first_administrator = crate::FirstAdministrator::Password { user, password };
+        })
     }
 
     /// As [`TestBroker::start`], without blocking the caller's runtime.

@@ -68,8 +68,18 @@ impl Broker {
     /// # Errors
     /// The positions cannot be read at all.
     pub fn list_groups(&self, after: &str, most: usize) -> Result<ListGroupsResponse, BrokerError> {
+        self.list_groups_where(after, most, |_any| true)
+    }
+
+    /// The same, of the groups that `shown` lets pass.
+    pub(crate) fn list_groups_where(
+        &self,
+        after: &str,
+        most: usize,
+        shown: impl Fn(&GroupName) -> bool,
+    ) -> Result<ListGroupsResponse, BrokerError> {
         let offsets = self.offsets_now()?;
-        Ok(self.inner.groups.list(&offsets, after, most))
+        Ok(self.inner.groups.list(&offsets, after, most, shown))
     }
 
     /// A group's members, positions and lag. Reads logs, and so may block.

@@ -1,5 +1,6 @@
 //! The broker, in process: no socket, no runtime and no thread is needed for anything here.
 
+mod access;
 mod alter;
 mod append;
 mod describe;
@@ -26,6 +27,7 @@ pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
 pub(crate) use stop::{Phase, reached};
 
+use crate::access::Access;
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
 use crate::events::Events;
@@ -71,6 +73,7 @@ pub(crate) struct Inner {
     started_at: u64,
     ids: Ids,
     registry: Arc<Registry>,
+    access: Arc<Access>,
     groups: Arc<Groups>,
     offsets: RwLock<Option<Arc<Offsets>>>,
     /// All that changes topics holds this.
@@ -155,10 +158,18 @@ impl Broker {
         let tls = Tls::open(config.tls.as_ref(), wall_clock(&env))?;
         let ids = Ids::new(config.id_seed);
         let events = config.hooks.clone().map(|hooks| Arc::new(Events::new(hooks)));
-        let Started { lock, manifest, reserve, topics, report } = start::start(&config, &env, events.as_ref(), &ids)?;
+        let Started { lock, manifest, reserve, topics, mut report } = start::start(&config, &env, events.as_ref(), &ids)?;
+        let (access, damage) = access::open(&config, &env)?;
+        report.access = damage;
         let registry = Arc::new(Registry::new());
         topics.iter().for_each(|topic| registry.insert(topic));
-        let groups = Arc::new(Groups::new(Arc::clone(&registry), Arc::clone(&env.clock), config.limits.clone(), events.clone()));
+        let groups = Arc::new(Groups::new(
+            Arc::clone(&registry),
+            Arc::clone(&access),
+            Arc::clone(&env.clock),
+            config.limits.clone(),
+            events.clone(),
+        ));
         let listener: std::sync::Weak<Groups> = Arc::downgrade(&groups);
         registry.set_listener(listener);
         #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits do")]
@@ -172,6 +183,7 @@ impl Broker {
             started_at: env.clock.now(),
             ids,
             registry,
+            access,
             groups,
             offsets: RwLock::new(None),
             manifest: Mutex::new(manifest),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hermit_log::LogError;
 use hermit_proto::record_set::RecordSetError;
-use hermit_proto::session::AssignmentStrategy;
-use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerId, TopicId};
+use hermit_proto::session::{AccessOperations, AssignmentStrategy};
+use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerId, TopicId, UserName};
 
 pub(crate) use wire::{line, status_of, to_wire};
 
@@ -265,6 +265,51 @@ pub enum BrokerError {
         /// The limit.
         limit: u64,
     },
+    /// No rule allows it. The words are the same whether or not there is such a thing.
+    #[error("no rule allows you to {operation} this {}", if *field == "topics" { "topic" } else { field })]
+    NotAuthorized {
+        /// What would have had to be allowed.
+        operation: AccessOperations,
+        /// The field that names the resource.
+        field: &'static str,
+    },
+    /// There is no such user.
+    #[error("there is no user {user}")]
+    UnknownUser {
+        /// Its name.
+        user: UserName,
+    },
+    /// There is such a user.
+    #[error("there is a user {user} already")]
+    UserExists {
+        /// Its name.
+        user: UserName,
+    },
+    /// The user has no such token.
+    #[error("user {user} has no token {label}")]
+    UnknownToken {
+        /// The user.
+        user: UserName,
+        /// The token's label.
+        label: String,
+    },
+    /// The user has such a token.
+    #[error("user {user} has a token {label} already: choose another label, or delete that one first")]
+    TokenExists {
+        /// The user.
+        user: UserName,
+        /// The token's label.
+        label: String,
+    },
+    /// Nobody would be left who may administer the broker.
+    #[error("nobody would be left who can log in and may administer the broker: make another one first")]
+    LastAdministrator,
+    /// Users and rules cannot be changed until a restart.
+    #[error("users and rules are read-only until a restart: {reason}")]
+    AccessReadOnly {
+        /// What went wrong earlier.
+        reason: String,
+    },
     /// The broker is stopping.
     #[error("the broker is stopping")]
     ShuttingDown,
@@ -302,6 +347,12 @@ pub enum Counted {
     MemberSubscriptions,
     /// Bytes that the patterns of all members of groups take, compiled.
     PatternBytes,
+    /// Users.
+    Users,
+    /// Tokens of one user.
+    Tokens,
+    /// Rules of access.
+    Rules,
 }
 
 impl std::fmt::Display for Counted {
@@ -319,7 +370,10 @@ impl std::fmt::Display for Counted {
             Self::GroupMembers => "members of one group",
             Self::ActiveGroups => "groups with members",
             Self::MemberSubscriptions => "topics and patterns of one member",
-            Self::PatternBytes => "bytes for the patterns of all members",
+            Self::PatternBytes => "bytes for the patterns of all members, or of all rules",
+            Self::Users => "users",
+            Self::Tokens => "tokens of one user",
+            Self::Rules => "rules",
         })
     }
 }

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::group::{Effects, Group, GroupTopic};
 use super::member::Fence;
 use super::subscription::Subscription;
+use crate::access::Principal;
 use crate::error::BrokerError;
 use crate::events::{Event, Events};
 use crate::signal::Signal;
@@ -46,10 +47,15 @@ pub(crate) struct Seat {
     pub(crate) subscription: Arc<Subscription>,
     pub(crate) client: String,
     pub(crate) address: String,
+    /// In whose name it joined last.
+    pub(crate) principal: Principal,
     /// Counts its heartbeats, so that an older one that waits knows that it is.
     pub(super) beat: u64,
     pub(super) waiter: Option<Waiter>,
 }
+
+/// A member, what it asks for, and in whose name.
+pub(super) type Subscriber = (MemberId, Arc<Subscription>, Principal);
 
 /// Who waits for a member's assignment to change.
 #[derive(Debug, Clone)]
@@ -118,7 +124,7 @@ impl State {
             if let Some(events) = &self.events {
                 events.push(Event::MemberFenced { group: name.clone(), member, reason: why });
             }
-            tracing::warn!(group = %name, %member, client = %seat.client, address = %seat.address, why, "put a member out of its group");
+            tracing::warn!(group = %name, %member, client = ?seat.client, address = %seat.address, why, "put a member out of its group");
         }
         let generation = self.group.generation();
         if let Some(events) = self.events.as_ref().filter(|_| generation != self.told) {
@@ -167,15 +173,16 @@ impl State {
     }
 
     /// The members, with what they ask for.
-    pub(super) fn subscriptions(&self) -> Vec<(MemberId, Arc<Subscription>)> {
-        self.seats.iter().map(|(member, seat)| (*member, Arc::clone(&seat.subscription))).collect()
+    pub(super) fn subscriptions(&self) -> Vec<Subscriber> {
+        let of = |(member, seat): (&MemberId, &Seat)| (*member, Arc::clone(&seat.subscription), seat.principal.clone());
+        self.seats.iter().map(of).collect()
     }
 
     /// Those of the members that still ask for the same. The others have come, or come back, since: they know of all topics from their joining.
-    pub(super) fn unchanged(&self, asked: &[(MemberId, Arc<Subscription>)]) -> BTreeSet<MemberId> {
-        let same = |(member, subscription): &&(MemberId, Arc<Subscription>)| {
+    pub(super) fn unchanged(&self, asked: &[Subscriber]) -> BTreeSet<MemberId> {
+        let same = |(member, subscription, _): &&Subscriber| {
             self.seats.get(member).is_some_and(|seat| Arc::ptr_eq(&seat.subscription, subscription))
         };
-        asked.iter().filter(same).map(|(member, _)| *member).collect()
+        asked.iter().filter(same).map(|(member, ..)| *member).collect()
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hermit_log::Clock;
 use hermit_proto::session::{
-    Assignment, GroupHeartbeatRequest, GroupHeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    AccessOperations, Assignment, GroupHeartbeatRequest, GroupHeartbeatResponse, JoinGroupRequest, JoinGroupResponse,
+    LeaveGroupRequest,
 };
 use hermit_proto::{Generation, GroupName, MemberId, TopicId, TopicName};
 use parking_lot::RwLock;
@@ -19,6 +20,7 @@ use super::group::{Group, GroupTopic, Joining, Refusal, Waits};
 use super::member::Timeouts;
 use super::subscription::{AllPatterns, Patterns, Subscription};
 use super::time::GroupTime;
+use crate::access::{Access, Authority, Principal};
 use crate::error::{BrokerError, Counted};
 use crate::events::Events;
 use crate::limits::Limits;
@@ -33,6 +35,7 @@ const CLIENT_NAME_BYTES: usize = 255;
 pub(crate) struct Peer<'a> {
     pub(crate) client: &'a str,
     pub(crate) address: &'a str,
+    pub(crate) principal: &'a Principal,
 }
 
 /// Which heartbeat waits: whose, the newest assignment that it knows of, and its number among the member's.
@@ -57,6 +60,7 @@ pub(crate) enum Beat {
 pub(crate) struct Groups {
     cells: RwLock<HashMap<GroupName, Arc<Cell>>>,
     registry: Arc<Registry>,
+    access: Arc<Access>,
     clock: Arc<dyn Clock>,
     time: GroupTime,
     limits: Limits,
@@ -69,10 +73,17 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, limits: Limits, events: Option<Arc<Events>>) -> Self {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        access: Arc<Access>,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        events: Option<Arc<Events>>,
+    ) -> Self {
         Self {
             cells: RwLock::default(),
             registry,
+            access,
             clock,
             time: GroupTime::default(),
             limits,
@@ -99,8 +110,8 @@ impl Groups {
         let timeouts = self.timeouts(request)?;
         let subscription = Subscription::new(&request.topics, &request.patterns, &self.limits, &self.patterns)?;
         // Matching may take its time: the others are not to wait for it.
-        let mut asked = Asked { subscription: Arc::new(subscription), known: HashMap::new(), changes: 0, topics: BTreeMap::new() };
-        asked.look(&self.registry);
+        let mut asked = Asked::new(Arc::new(subscription), Seen::now(self, peer.principal));
+        asked.look(self, peer.principal);
         loop {
             let cell = self.cell_for_joining(&name)?;
             let mut state = cell.lock();
@@ -134,8 +145,8 @@ impl Groups {
         if !state.seats.contains_key(&id) && state.seats.len() as u64 >= u64::from(limit) {
             return Err(BrokerError::TooMany { what: Counted::GroupMembers, limit: limit.into() });
         }
-        if asked.changes != self.registry.changes() {
-            asked.look(&self.registry);
+        if asked.seen != Seen::now(self, peer.principal) {
+            asked.look(self, peer.principal);
         }
         let limit = self.limits.max_membership_bytes;
         let bytes = asked.subscription.bytes().saturating_add(state.new_topic_bytes(&asked.topics));
@@ -149,10 +160,15 @@ impl Groups {
         let client = peer.client.get(..end).unwrap_or_default().to_owned();
         let address = peer.address.to_owned();
         match state.seats.get_mut(&id) {
-            Some(seat) => (seat.subscription, seat.client, seat.address) = (subscription, client, address),
+            Some(seat) => {
+                (seat.subscription, seat.client, seat.address) = (subscription, client, address);
+                seat.principal = peer.principal.clone();
+            }
             None => {
-                tracing::info!(group = %name, member = %id, %client, %address, "a member joined");
-                state.seats.insert(id, Seat { subscription, client, address, beat: 0, waiter: None });
+                tracing::info!(group = %name, member = %id, ?client, %address, "a member joined");
+                state
+                    .seats
+                    .insert(id, Seat { subscription, client, address, principal: peer.principal.clone(), beat: 0, waiter: None });
             }
         }
         state.changed = true;
@@ -375,6 +391,38 @@ impl Groups {
         }
     }
 
+    /// Rules have changed: members get the topics of their subscriptions that they may consume now, and no others.
+    pub(crate) fn access_changed(&self) {
+        if !self.access.is_enabled() {
+            return;
+        }
+        for cell in self.all_cells() {
+            let subscriptions = cell.lock().subscriptions();
+            // The group goes on while patterns are matched.
+            let looked: Vec<_> = subscriptions
+                .into_iter()
+                .filter(|(_, _, principal)| *principal != Principal::Anyone)
+                .map(|(member, subscription, principal)| {
+                    let mut asked = Asked::new(Arc::clone(&subscription), Seen::now(self, &principal));
+                    asked.look(self, &principal);
+                    (member, subscription, principal, asked)
+                })
+                .collect();
+            self.with(&cell.name, |state, _now| {
+                state.changed = true;
+                for (member, subscription, principal, mut asked) in looked {
+                    if state.unchanged(&[(member, subscription, principal.clone())]).is_empty() {
+                        continue;
+                    }
+                    if asked.seen != Seen::now(self, &principal) {
+                        asked.look(self, &principal);
+                    }
+                    state.group.asks(member, asked.topics);
+                }
+            });
+        }
+    }
+
     pub(super) fn all_cells(&self) -> Vec<Arc<Cell>> {
         self.cells.read().values().cloned().collect()
     }
@@ -412,8 +460,10 @@ impl TopicListener for Groups {
                 let name = &topic.meta.name;
                 // The group goes on while its patterns are matched.
                 asked = cell.lock().subscriptions();
-                asked.retain(|(_, asked)| {
-                    asked.names.contains(name) || asked.patterns.as_ref().is_some_and(|patterns| matches(patterns, name))
+                asked.retain(|(_, asked, principal)| {
+                    let asks =
+                        asked.names.contains(name) || asked.patterns.as_ref().is_some_and(|patterns| matches(patterns, name));
+                    asks && may_consume(&Authority::of(principal.clone(), &self.access), name)
                 });
             }
             self.with(&cell.name, |state, _now| {
@@ -436,24 +486,47 @@ struct Asked {
     subscription: Arc<Subscription>,
     /// Which topics its patterns match, of those that were looked at.
     known: HashMap<TopicId, bool>,
-    /// The registry's changes when it was looked at.
-    changes: u64,
+    seen: Seen,
     topics: BTreeMap<TopicId, GroupTopic>,
 }
 
+/// Upon what was looked: the registry's changes, and those of the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    changes: u64,
+    epoch: u64,
+}
+
+impl Seen {
+    fn now(groups: &Groups, principal: &Principal) -> Self {
+        let epoch = if *principal == Principal::Anyone { 0 } else { groups.access.epoch() };
+        Self { changes: groups.registry.changes(), epoch }
+    }
+}
+
 impl Asked {
-    /// Looks which topics there are. A second time only what has changed is matched.
-    fn look(&mut self, registry: &Registry) {
-        self.changes = registry.changes();
-        let by_name = self.subscription.names.iter().filter_map(|name| registry.by_name(name));
+    fn new(subscription: Arc<Subscription>, seen: Seen) -> Self {
+        Self { subscription, known: HashMap::new(), seen, topics: BTreeMap::new() }
+    }
+
+    /// Looks which topics there are that the member may consume. A second time only what has changed is matched.
+    fn look(&mut self, groups: &Groups, principal: &Principal) {
+        self.seen = Seen::now(groups, principal);
+        let (registry, authority) = (&groups.registry, Authority::of(principal.clone(), &groups.access));
+        let may = |topic: &Arc<Topic>| may_consume(&authority, &topic.meta.name);
+        let by_name = self.subscription.names.iter().filter_map(|name| registry.by_name(name)).filter(may);
         self.topics = by_name.map(|topic| (topic.meta.id, about(&topic))).collect();
         let Some(patterns) = &self.subscription.patterns else { return };
         for topic in registry.all() {
-            if *self.known.entry(topic.meta.id).or_insert_with(|| patterns.matches(&topic.meta.name)) {
+            if *self.known.entry(topic.meta.id).or_insert_with(|| patterns.matches(&topic.meta.name)) && may(&topic) {
                 self.topics.insert(topic.meta.id, about(&topic));
             }
         }
     }
+}
+
+fn may_consume(authority: &Authority, topic: &TopicName) -> bool {
+    authority.is_open() || authority.on_topic(topic.as_str()).contains(AccessOperations::CONSUME)
 }
 
 fn wait_or_answer(

@@ -207,6 +207,20 @@ impl Group {
         }
     }
 
+    /// A member may have other topics of its subscription than before.
+    pub(crate) fn asks(&mut self, id: MemberId, topics: BTreeMap<TopicId, GroupTopic>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let asked: BTreeSet<_> = topics.keys().copied().collect();
+        let mut changed = member.topics != asked;
+        member.topics = asked;
+        for (topic, about) in topics {
+            changed |= self.learn(topic, about);
+        }
+        if changed {
+            self.divide(&Target::new());
+        }
+    }
+
     /// A topic has vanished: its partitions are nobody's, at once.
     pub(crate) fn topic_gone(&mut self, topic: TopicId) {
         if self.topics.remove(&topic).is_none() {

@@ -40,11 +40,28 @@ impl Groups {
     }
 
     /// Groups with members or positions, in order.
-    pub(crate) fn list(&self, offsets: &Offsets, after: &str, most: usize) -> ListGroupsResponse {
+    pub(crate) fn list(
+        &self,
+        offsets: &Offsets,
+        after: &str,
+        most: usize,
+        shown: impl Fn(&GroupName) -> bool,
+    ) -> ListGroupsResponse {
         let most = if most == 0 { PAGE } else { most.min(PAGE) };
+        let mut names: BTreeSet<_> = self.names().into_iter().filter(|name| name.as_str() > after && shown(name)).collect();
         // One more than is told, so that it is known whether there is one.
-        let mut names: BTreeSet<_> = offsets.groups(after, most + 1).into_iter().collect();
-        names.extend(self.names().into_iter().filter(|name| name.as_str() > after));
+        let (wanted, mut from, mut found) = (most + 1, after.to_owned(), 0);
+        while found < wanted {
+            let page = offsets.groups(&from, wanted);
+            let Some(last) = page.last() else { break };
+            last.as_str().clone_into(&mut from);
+            let is_last = page.len() < wanted;
+            let shown = page.into_iter().filter(|name| shown(name)).inspect(|_| found += 1);
+            names.extend(shown);
+            if is_last {
+                break;
+            }
+        }
         let more = names.len() > most;
         let groups = names.into_iter().take(most).map(|name| self.line(offsets, &name)).collect();
         ListGroupsResponse { groups, more }

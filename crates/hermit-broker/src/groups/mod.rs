@@ -24,3 +24,4 @@ pub(crate) use assign::TopicPartition;
 pub(crate) use cell::Waiter;
 pub(crate) use coordinator::{Beat, Groups, Heartbeat, Peer};
 pub(crate) use inspect::describe;
+pub(crate) use subscription::{AllPatterns, Patterns};

@@ -41,7 +41,7 @@ type ByTexts = HashMap<Vec<String>, (u64, Weak<Patterns>)>;
 
 /// The patterns that members ask for.
 #[derive(Debug, Default)]
-pub(super) struct AllPatterns(Mutex<ByTexts>);
+pub(crate) struct AllPatterns(Mutex<ByTexts>);
 
 impl Subscription {
     pub(super) fn new(names: &[String], patterns: &[String], limits: &Limits, all: &AllPatterns) -> Result<Self, BrokerError> {
@@ -71,12 +71,18 @@ impl Subscription {
 impl Patterns {
     /// Whether they ask for a topic. May take 100 ms with patterns that are meant to be slow, so that no lock may be held. Internal topics are nobody's business.
     pub(crate) fn matches(&self, name: &TopicName) -> bool {
-        !name.is_internal() && self.compiled.is_match(name.as_str())
+        !name.is_internal() && self.matches_text(name.as_str())
+    }
+
+    /// Whether one of them matches the whole text.
+    pub(crate) fn matches_text(&self, text: &str) -> bool {
+        self.compiled.is_match(text)
     }
 }
 
 impl AllPatterns {
-    fn compile(&self, texts: &[String], limits: &Limits) -> Result<Arc<Patterns>, BrokerError> {
+    /// Compiles patterns, or finds them compiled.
+    pub(crate) fn compile(&self, texts: &[String], limits: &Limits) -> Result<Arc<Patterns>, BrokerError> {
         let known = |all: &ByTexts| all.get(texts).and_then(|(_, patterns)| patterns.upgrade());
         if let Some(patterns) = known(&self.0.lock()) {
             return Ok(patterns);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use hermit_log::{LogError, RecoveryReport};
 use hermit_proto::{LeaderEpoch, PartitionId, TopicName};
 
+use crate::access::AccessDamage;
 use crate::error::BrokerError;
 use crate::manifest::Damage;
 use crate::offsets::ReplayReport;
@@ -22,6 +23,8 @@ pub struct OpenReport {
     pub finished: Vec<TopicName>,
     /// Topics whose interrupted creation, growth or deletion could not be completed now, and why.
     pub unfinished: Vec<(TopicName, BrokerError)>,
+    /// The file of users and rules was damaged, so that there are none.
+    pub access: Option<AccessDamage>,
     /// Directories below `partitions/` that no topic claims. They are left alone.
     pub unknown: Vec<String>,
     /// Each partition, and what its recovery found or why it could not be opened.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hermit_proto::session::{
-    DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
-    LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message, WireError,
+    AccessOperations, DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message, WireError,
 };
 use hermit_proto::{CorrelationId, GroupName, Unit};
 use tokio::time::Instant;
@@ -35,22 +35,34 @@ impl Session {
             Ok(request) => request,
             Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
         };
+        if let Err(error) = self.check_joining(&request) {
+            return self.refuse(correlation, &error);
+        }
+        let principal = self.rights.authority().principal().clone();
         if request.patterns.is_empty() {
-            let joined = join(&self.broker, &request, &self.client, &self.address);
+            let joined = join(&self.broker, &request, Peer { client: &self.client, address: &self.address, principal: &principal });
             return write(correlation, joined, &mut self.out);
         }
         // Patterns are compiled, and matched with all topics: others are not to wait for that.
         let (broker, client, address) = (self.broker.clone(), self.client.clone(), self.address.clone());
         self.background.search(std::sync::Arc::clone(self.broker.searches()), move |out| {
-            let joined = join(&broker, &request, &client, &address);
+            let joined = join(&broker, &request, Peer { client: &client, address: &address, principal: &principal });
             drop(broker);
             write(correlation, joined, out);
         });
     }
 
+    /// What it names must be allowed. What its patterns match is looked at topic by topic.
+    fn check_joining(&self, request: &JoinGroupRequest) -> Result<(), BrokerError> {
+        let authority = self.rights.authority();
+        authority.check_group(&request.group, AccessOperations::CONSUME)?;
+        request.topics.iter().try_for_each(|topic| authority.check_topic(topic, AccessOperations::CONSUME, "topics"))
+    }
+
     pub(super) fn leave_group(&mut self, unit: &Unit) {
-        let broker = &self.broker;
+        let (broker, authority) = (&self.broker, self.rights.authority());
         answer(unit, &mut self.out, |request: LeaveGroupRequest| {
+            authority.check_group(&request.group, AccessOperations::CONSUME).map_err(|error| to_wire(&error))?;
             broker.groups().leave(&request).map_err(|error| to_wire(&error))?;
             Ok(LeaveGroupResponse)
         });
@@ -66,6 +78,9 @@ impl Session {
             Ok(group) => group,
             Err(error) => return self.refuse(correlation, &error.into()),
         };
+        if let Err(error) = self.rights.authority().check_group(group.as_str(), AccessOperations::CONSUME) {
+            return self.refuse(correlation, &error);
+        }
         let waiter = self.waiter();
         let beat = self.broker.groups().heartbeat(&group, &request, &waiter);
         self.park(waiter.token, correlation, group, beat);
@@ -127,6 +142,19 @@ impl Session {
         }
     }
 
+    /// Refuses the heartbeats that wait for a group that the session may not consume any more.
+    pub(super) fn refuse_parked(&mut self) {
+        let authority = self.rights.authority();
+        let refused = |parked: &Parked| authority.check_group(parked.group.as_str(), AccessOperations::CONSUME).err();
+        let refused: Vec<_> = self.parked.iter().filter_map(|(token, parked)| Some((*token, refused(parked)?))).collect();
+        for (token, error) in refused {
+            let Some(parked) = self.parked.remove(&token) else { continue };
+            let waiter = Waiter { token, signal: std::sync::Arc::clone(&self.signal) };
+            self.broker.groups().forget(&parked.group, parked.heartbeat.member, &waiter);
+            self.refuse(parked.correlation, &error);
+        }
+    }
+
     /// Leaves no trace of the heartbeats that wait.
     pub(super) fn forget_parked(&self) {
         for (token, parked) in &self.parked {
@@ -136,24 +164,37 @@ impl Session {
     }
 
     pub(super) fn list_groups(&mut self, unit: &Unit) {
-        self.searching(unit, |broker, request: ListGroupsRequest| {
-            broker.list_groups(&request.after, usize::try_from(request.limit).unwrap_or(usize::MAX))
+        let authority = self.rights.authority().clone();
+        self.searching(unit, Self::checked, move |broker, request: ListGroupsRequest| {
+            let most = usize::try_from(request.limit).unwrap_or(usize::MAX);
+            broker.list_groups_where(&request.after, most, |group| !authority.on_group(group.as_str()).is_empty())
         });
     }
 
     /// The lag in time is read from the logs, so that this may block.
     pub(super) fn describe_group(&mut self, unit: &Unit) {
-        self.searching(unit, |broker, request: DescribeGroupRequest| broker.describe_group(&GroupName::new(&request.group)?));
+        let authority = self.rights.authority().clone();
+        let allow = administers(|request: &DescribeGroupRequest| &request.group);
+        self.searching(unit, allow, move |broker, request| {
+            let mut described = broker.describe_group(&GroupName::new(&request.group)?)?;
+            described.partitions.retain(|partition| partition.name.is_empty() || !authority.on_topic(&partition.name).is_empty());
+            Ok(described)
+        });
     }
 
     pub(super) fn delete_group(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker: &Broker, request: DeleteGroupRequest| {
+        self.in_background(unit, administers(|request: &DeleteGroupRequest| &request.group), |broker: &Broker, request| {
             broker.delete_group(&GroupName::new(&request.group)?)?.wait()?;
             Ok(DeleteGroupResponse)
         });
     }
 }
 
-fn join(broker: &Broker, request: &JoinGroupRequest, client: &str, address: &str) -> Answer<JoinGroupResponse> {
-    broker.groups().join(request, Peer { client, address }).map_err(|error| to_wire(&error))
+fn join(broker: &Broker, request: &JoinGroupRequest, peer: Peer<'_>) -> Answer<JoinGroupResponse> {
+    broker.groups().join(request, peer).map_err(|error| to_wire(&error))
+}
+
+/// What a request needs that looks after a group.
+fn administers<Q>(group: impl Fn(&Q) -> &str + 'static) -> impl FnOnce(&mut Session, &Q) -> Result<(), BrokerError> + 'static {
+    move |session, request| session.rights.authority().check_group(group(request), AccessOperations::ADMINISTER)
 }

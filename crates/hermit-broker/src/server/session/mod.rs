@@ -7,10 +7,12 @@ mod hello;
 mod owed;
 mod positions;
 mod produce;
+mod rights;
 mod state;
 mod subscribe;
 mod subscription;
 mod topics;
+mod users;
 
 use std::io;
 use std::pin::Pin;
@@ -46,7 +48,7 @@ const NOT_READING: &str = "reading by the client";
 const FAR: Duration = Duration::from_secs(3600);
 
 pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: BytesMut, hello_deadline: Instant) -> End {
-    let session = Session::new(connection.broker.clone(), connection.transport.peer, entry);
+    let session = Session::new(connection.broker.clone(), connection.transport.clone(), entry);
     let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
     deframer.extend(&already_read);
     drop(already_read);
@@ -64,6 +66,7 @@ pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: 
         stopped_at: None,
         blocked: false,
         more: true,
+        is_small: true,
         at_end: None,
     };
     driver.run().await
@@ -86,6 +89,8 @@ struct Driver<'a> {
     blocked: bool,
     /// Whether whole requests may be in the buffer.
     more: bool,
+    /// Whether only a hello's bytes are taken: the session is not open yet.
+    is_small: bool,
     /// The peer sends nothing more.
     at_end: Option<End>,
 }
@@ -140,6 +145,7 @@ impl Driver<'_> {
                 () = &mut timer => {
                     if is_deaf { self.deaf_at = Instant::now(); }
                     self.session.look_at_due();
+                    if self.hello_deadline <= Instant::now() { self.session.login_late(); }
                     self.end_turn();
                     let (deadline, missing) = self.deadline(is_deaf);
                     if let (true, Some(missing)) = (deadline <= Instant::now(), missing) {
@@ -177,19 +183,23 @@ impl Driver<'_> {
     /// Takes whole requests out of the buffer, as many as make one round.
     fn requests(&mut self) {
         let mut round_ends_at = None;
+        if self.is_small && self.session.stage == Stage::Open {
+            self.is_small = false;
+            self.deframer.set_limits(self.session.unit_limits());
+        }
         for _ in 0..ROUND_REQUESTS {
             if !self.has_requests() {
                 break;
             }
             match self.deframer.next_unit() {
                 Ok(Some(unit)) => {
-                    let was_new = self.session.stage == Stage::New;
                     let is_produce = unit.header().record_count == Operation::Produce.number();
                     if !is_produce && round_ends_at.is_none() {
                         round_ends_at = Some(Instant::now() + ROUND_TIME);
                     }
                     self.session.request(unit);
-                    if was_new {
+                    if self.is_small && self.session.stage == Stage::Open {
+                        self.is_small = false;
                         self.deframer.set_limits(self.session.unit_limits());
                     }
                     // A few bytes may ask for much.
@@ -219,7 +229,7 @@ impl Driver<'_> {
     /// How much may be read now, of what the peer may send.
     fn permit(&mut self) -> Option<usize> {
         let permit = self.share.permit()?;
-        Some(if self.session.stage == Stage::New { permit.min(HANDSHAKE_READ_BYTES) } else { permit })
+        Some(if matches!(self.session.stage, Stage::New | Stage::LoggingIn) { permit.min(HANDSHAKE_READ_BYTES) } else { permit })
     }
 
     /// Whoever is slow with a large request while others wait gives them their turn; who is in their way is told so.
@@ -316,6 +326,9 @@ impl Driver<'_> {
         let limits = self.connection.broker.limits();
         if self.session.stage == Stage::New {
             return (self.hello_deadline, Some("hello"));
+        }
+        if self.session.stage == Stage::LoggingIn {
+            return (self.hello_deadline, None);
         }
         let mut next = (Instant::now() + FAR, None);
         let mut consider = |deadline: Instant, missing| {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hermit_proto::session::{
-    CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse,
-    Message, Status, WireError,
+    AccessOperations, CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest,
+    FetchCommittedResponse, Message, Status, WireError,
 };
 use hermit_proto::{CorrelationId, Generation, GroupName, LeaderEpoch, Offset, PartitionId, TopicId, Unit};
 
@@ -27,14 +27,19 @@ impl Session {
 
     /// Each position is stored or refused by itself; those that pass go into one append.
     fn store(&mut self, correlation: CorrelationId, request: &CommitRequest) -> Result<(), WireError> {
+        self.check_group(&request.group).map_err(|error| to_wire(&error))?;
         let group = GroupName::new_public(&request.group)?;
-        let positions: Vec<_> = request.entries.iter().map(position).collect();
+        let mut may = |entry: &CommitEntry| self.check_topic(entry.topic, AccessOperations::CONSUME);
+        let refused: Vec<_> = request.entries.iter().map(|entry| may(entry).err()).collect();
+        let allowed = request.entries.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+        let positions: Vec<_> = allowed.map(|(entry, _)| position(entry)).collect();
         let committed = self.broker.commit_each(&group, request.member, &positions);
         let Stored { results: stored, ticket } = committed.map_err(|error| to_wire(&error))?;
-        let results = request.entries.iter().zip(stored).map(|(entry, stored)| CommitResult {
-            topic: entry.topic,
-            partition: entry.partition,
-            status: stored.map_or_else(|error| status_of(&error), |()| Status::Ok),
+        let mut stored = stored.into_iter();
+        let results = request.entries.iter().zip(refused).map(|(entry, refused)| {
+            let error = refused.or_else(|| stored.next().and_then(Result::err));
+            let status = error.map_or(Status::Ok, |error| status_of(&error));
+            CommitResult { topic: entry.topic, partition: entry.partition, status }
         });
         let response = CommitResponse { results: results.collect() };
         let Some(ticket) = ticket else {
@@ -43,6 +48,10 @@ impl Session {
         };
         self.owe(correlation, ticket.partition(), ticket.appended().next_offset, Answer::Committed(response));
         Ok(())
+    }
+
+    fn check_group(&self, group: &str) -> Result<(), BrokerError> {
+        self.rights.authority().check_group(group, AccessOperations::CONSUME)
     }
 
     fn owe(&mut self, correlation: CorrelationId, partition: &Arc<Partition>, until: Offset, answer: Answer) {
@@ -63,6 +72,9 @@ impl Session {
 
     /// What another member committed and is still being flushed is waited for: whoever begins below it would read again what was committed.
     fn fetch(&mut self, correlation: CorrelationId, request: FetchCommittedRequest) -> Result<(), WireError> {
+        self.check_group(&request.group).map_err(|error| to_wire(&error))?;
+        let mut topics = request.partitions.iter().map(|(topic, _)| *topic);
+        topics.try_for_each(|topic| self.check_any_right(topic)).map_err(|error| to_wire(&error))?;
         let group = GroupName::new(&request.group)?;
         match self.broker.pending_commits(&group, &request.partitions) {
             Ok(Some((partition, until))) => {

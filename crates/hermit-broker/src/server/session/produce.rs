@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use hermit_log::{Batch, LogError, ProducerError};
-use hermit_proto::session::{Acks, ProduceResponse, ProduceTarget, WireError};
+use hermit_proto::session::{AccessOperations, Acks, ProduceResponse, ProduceTarget, WireError};
 use hermit_proto::{CorrelationId, Offset, Unit};
 
 use super::owed::Answer;
@@ -32,7 +32,8 @@ impl Session {
         if self.stage == Stage::Stopping {
             return self.refuse_produce(&target, correlation, &BrokerError::ShuttingDown);
         }
-        let partition = match self.broker.writable(target.topic, target.partition) {
+        let allowed = self.check_topic(target.topic, AccessOperations::PRODUCE);
+        let partition = match allowed.and_then(|()| self.broker.writable(target.topic, target.partition)) {
             Ok(partition) => partition,
             Err(error) => return self.refuse_produce(&target, correlation, &error),
         };

@@ -1,7 +1,6 @@
 //! A session without its socket: requests go in, answers and deliveries come out.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -10,11 +9,14 @@ use hermit_proto::{CorrelationId, Unit, UnitLimits};
 
 use super::background::Background;
 use super::groups::Parked;
+use super::hello::LoggingIn;
 use super::owed::OwedAnswers;
+use super::rights::{Rights, revoked};
 use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::limits::GATHER_BYTES;
+use crate::server::connection::Transport;
 use crate::server::door::Entry;
 use crate::server::sendfile::FileRange;
 use crate::signal::Signal;
@@ -29,12 +31,16 @@ const MAX_HELLO_BYTES: u64 = 16 << 10;
 pub(super) enum Stage {
     /// The hello is awaited.
     New,
+    /// A password is being checked.
+    LoggingIn,
     /// Requests are taken.
     Open,
     /// The client said goodbye: what was asked is answered, then this.
     Goodbye(CorrelationId),
     /// The broker stops: what was asked is answered, and new requests are refused.
     Stopping,
+    /// The login is not good any more: what was asked is answered, and nothing more is taken.
+    Revoked,
     /// What is written is sent, and nothing more.
     Closing,
 }
@@ -53,7 +59,10 @@ pub(super) struct Session {
     pub(super) by_token: HashMap<u64, CorrelationId>,
     /// Heartbeats of group members that wait for something to tell, by their tokens.
     pub(super) parked: HashMap<u64, Parked>,
-    /// What the client calls itself.
+    pub(super) rights: Rights,
+    pub(super) logging_in: Option<LoggingIn>,
+    pub(super) transport: Transport,
+    /// What the client calls itself, made printable.
     pub(super) client: String,
     /// Where it connects from.
     pub(super) address: String,
@@ -69,9 +78,13 @@ pub(super) struct Session {
 
 /// The token of work that was done elsewhere.
 pub(super) const BACKGROUND_TOKEN: u64 = 0;
+/// The token of changes of users and rules.
+pub(super) const ACCESS_TOKEN: u64 = 1;
+/// The token of a login that was decided.
+pub(super) const LOGIN_TOKEN: u64 = 2;
 
 impl Session {
-    pub(super) fn new(broker: Broker, address: SocketAddr, entry: Entry) -> Self {
+    pub(super) fn new(broker: Broker, transport: Transport, entry: Entry) -> Self {
         let signal = Arc::new(Signal::new());
         Self {
             broker,
@@ -84,18 +97,22 @@ impl Session {
             by_token: HashMap::new(),
             parked: HashMap::new(),
             client: String::new(),
-            address: address.to_string(),
+            rights: Rights::none(),
+            logging_in: None,
+            address: transport.peer.to_string(),
+            transport,
             entry,
             turned_away: None,
             ready: VecDeque::new(),
             woken: Vec::new(),
-            next_token: BACKGROUND_TOKEN + 1,
+            next_token: LOGIN_TOKEN + 1,
         }
     }
 
     /// What a unit may announce now.
     pub(super) fn unit_limits(&self) -> UnitLimits {
-        let max_body_bytes = if self.stage == Stage::New { MAX_HELLO_BYTES } else { self.broker.limits().max_request_bytes.into() };
+        let is_small = matches!(self.stage, Stage::New | Stage::LoggingIn);
+        let max_body_bytes = if is_small { MAX_HELLO_BYTES } else { self.broker.limits().max_request_bytes.into() };
         UnitLimits { max_key_bytes: MAX_KEY_BYTES, max_body_bytes }
     }
 
@@ -117,7 +134,8 @@ impl Session {
             (Stage::New, _) => {
                 self.close(correlation, &WireError::new(Status::BadSessionState, "the first request must be Hello"));
             }
-            (_, Some(Operation::Hello)) => {
+            (Stage::Revoked, _) => revoked().encode(correlation, &mut self.out),
+            (_, Some(Operation::Hello)) | (Stage::LoggingIn, _) => {
                 self.close(correlation, &WireError::new(Status::BadSessionState, "the session is open already"));
             }
             (_, Some(Operation::Heartbeat)) => self.respond(correlation, &hermit_proto::session::HeartbeatResponse),
@@ -134,6 +152,13 @@ impl Session {
     }
 
     fn operate(&mut self, operation: Operation, unit: Unit) {
+        self.access_changed();
+        if self.stage != Stage::Open {
+            return revoked().encode(unit.correlation(), &mut self.out);
+        }
+        if let Err(error) = self.check_need(operation) {
+            return self.refuse(unit.correlation(), &error);
+        }
         match operation {
             Operation::Produce => self.produce(unit),
             Operation::Subscribe => self.subscribe(&unit),
@@ -156,6 +181,15 @@ impl Session {
             Operation::ListGroups => self.list_groups(&unit),
             Operation::DescribeGroup => self.describe_group(&unit),
             Operation::DeleteGroup => self.delete_group(&unit),
+            Operation::PutUser => self.put_user(&unit),
+            Operation::DeleteUser => self.delete_user(&unit),
+            Operation::ListUsers => self.list_users(&unit),
+            Operation::CreateToken => self.create_token(&unit),
+            Operation::DeleteToken => self.delete_token(&unit),
+            Operation::AddRules => self.add_rules(&unit),
+            Operation::DeleteRules => self.delete_rules(&unit),
+            Operation::ListRules => self.list_rules(&unit),
+            Operation::WhoAmI => self.who_am_i(&unit),
             other => {
                 let message = format!("operation {other} is not served by this release");
                 WireError::new(Status::UnknownOperation, message).encode(unit.correlation(), &mut self.out);
@@ -173,14 +207,14 @@ impl Session {
     /// The broker stops.
     pub(super) fn stop(&mut self) {
         match self.stage {
-            Stage::New => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
+            Stage::New | Stage::LoggingIn => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
             Stage::Open => {
                 self.end_subscriptions();
                 self.answer_parked();
                 self.stage = Stage::Stopping;
                 self.finish();
             }
-            Stage::Goodbye(_) | Stage::Stopping | Stage::Closing => {}
+            Stage::Goodbye(_) | Stage::Stopping | Stage::Revoked | Stage::Closing => {}
         }
     }
 
@@ -191,7 +225,7 @@ impl Session {
     }
 
     /// Says the last word, once nothing is owed.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         if !self.owed.is_empty() || self.background.is_busy() {
             return;
         }
@@ -201,7 +235,8 @@ impl Session {
                 self.stage = Stage::Closing;
             }
             Stage::Stopping => self.refuse_session(Status::ShuttingDown, "the broker is stopping"),
-            Stage::New | Stage::Open | Stage::Closing => {}
+            Stage::Revoked => self.close(CorrelationId(0), &revoked()),
+            Stage::New | Stage::LoggingIn | Stage::Open | Stage::Closing => {}
         }
     }
 
@@ -215,6 +250,10 @@ impl Session {
         for token in woken.drain(..) {
             if token == BACKGROUND_TOKEN {
                 self.background.collect(&mut self.out);
+            } else if token == ACCESS_TOKEN {
+                self.access_changed();
+            } else if token == LOGIN_TOKEN {
+                self.login_decided();
             } else if let Some(id) = self.by_token.get(&token) {
                 self.ready.push_back(*id);
             } else if !self.look_at_parked(token) {
@@ -228,6 +267,7 @@ impl Session {
     /// Writes what subscriptions have to say, as long as it is short and no more than `GATHER_BYTES` are to be sent. Answers the frames
     /// whose head was written last, if any: nothing may come in between.
     pub(super) fn deliveries(&mut self) -> Option<FileRange> {
+        self.access_changed();
         while self.out.len() < GATHER_BYTES {
             let id = self.ready.pop_front()?;
             let Some(subscription) = self.subscriptions.get_mut(&id) else { continue };
@@ -261,7 +301,7 @@ impl Session {
         true
     }
 
-    fn end_subscriptions(&mut self) {
+    pub(super) fn end_subscriptions(&mut self) {
         let ids: Vec<_> = self.subscriptions.keys().copied().collect();
         for id in ids {
             self.end_subscription(id);
@@ -293,7 +333,7 @@ impl Session {
     /// Whether more requests may be read.
     pub(super) fn takes_requests(&self) -> bool {
         let limit = self.broker.limits().max_pending_answers;
-        !matches!(self.stage, Stage::Closing | Stage::Goodbye(_))
+        !matches!(self.stage, Stage::LoggingIn | Stage::Closing | Stage::Revoked | Stage::Goodbye(_))
             && self.owed.len() + self.parked.len() < limit
             && self.owed.has_room()
             && self.background.has_room()
@@ -301,7 +341,12 @@ impl Session {
 
     /// Whether something may come without the client doing anything.
     pub(super) fn awaits_signal(&self) -> bool {
-        !self.owed.is_empty() || self.background.is_busy() || !self.subscriptions.is_empty() || !self.parked.is_empty()
+        !self.owed.is_empty()
+            || self.background.is_busy()
+            || !self.subscriptions.is_empty()
+            || !self.parked.is_empty()
+            // Those that have logged in hear of changes, and of how the login went.
+            || self.broker.access().is_enabled()
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -1,7 +1,8 @@
 //! Subscribe, credit, unsubscribe.
 
 use hermit_proto::session::{
-    CreditRequest, Message, Status, SubscribeRequest, SubscribeResponse, UnsubscribeRequest, UnsubscribeResponse, WireError,
+    AccessOperations, CreditRequest, Message, Status, SubscribeRequest, SubscribeResponse, UnsubscribeRequest, UnsubscribeResponse,
+    WireError,
 };
 use hermit_proto::{CorrelationId, Unit};
 
@@ -32,6 +33,7 @@ impl Session {
         if self.subscriptions.len() as u64 >= u64::from(limit) {
             return Err(to_wire(&BrokerError::TooMany { what: Counted::Subscriptions, limit: limit.into() }));
         }
+        self.check_topic(request.topic, AccessOperations::CONSUME).map_err(|error| to_wire(&error))?;
         let partition = self.broker.partition(request.topic, request.partition).map_err(|error| to_wire(&error))?;
         let bounds = partition.bounds().map_err(|error| to_wire(&error))?;
         partition.check_epoch(request.offset, request.leader_epoch).map_err(|error| to_wire(&error))?;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use bytes::BytesMut;
 use hermit_log::{LogError, Range};
 use hermit_proto::session::{DeliveryError, DeliveryHead};
-use hermit_proto::{CorrelationId, Offset};
+use hermit_proto::{CorrelationId, Offset, TopicId};
 use parking_lot::Mutex;
 
 use crate::error::{BrokerError, to_wire};
@@ -164,6 +164,10 @@ impl Subscription {
         let progress = self.reader.partition().progress();
         let (high_watermark, log_start) = (progress.high_watermark(), progress.log_start());
         DeliveryHead { high_watermark, log_start, next_offset: self.told }
+    }
+
+    pub(super) fn topic(&self) -> TopicId {
+        self.reader.partition().topic()
     }
 
     /// Waits no longer.

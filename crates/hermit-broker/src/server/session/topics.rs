@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use hermit_proto::session::{
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, ListTopicsRequest, ListTopicsResponse,
-    ListedTopic, MetadataRequest, MetadataResponse, MissingTopic, OffsetQuery, PartitionMetadata, Request, Response, Status,
-    TopicMetadata, TopicSelection, WireError,
+    AccessOperations, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, ListTopicsRequest,
+    ListTopicsResponse, ListedTopic, MetadataRequest, MetadataResponse, MissingTopic, OffsetQuery, PartitionMetadata, Request,
+    Response, Status, TopicMetadata, TopicSelection, WireError,
 };
 use hermit_proto::{CorrelationId, LeaderEpoch, Offset, TopicId, TopicName, Unit};
 
 use super::state::Session;
+use crate::access::Authority;
 use crate::broker::Broker;
 use crate::error::{BrokerError, status_of, to_wire};
 use crate::partition::Partition;
@@ -47,23 +48,43 @@ impl Session {
             Err(error) => return error.encode(unit.correlation(), &mut self.out),
         };
         let creates = request.create_missing && self.broker.config().create_topics;
-        let broker = self.broker.clone();
+        let (broker, authority) = (self.broker.clone(), self.rights.authority().clone());
         let correlation = unit.correlation();
-        if creates && matches!(&request.topics, TopicSelection::Names(names) if names.iter().any(|name| is_missing(&broker, name)))
-        {
-            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &request)), out));
+        let names_missing =
+            || matches!(&request.topics, TopicSelection::Names(names) if names.iter().any(|name| is_missing(&broker, name)));
+        // Rules may be many, and dear to match with all topics.
+        let may_take_time = !authority.is_open() && request.topics == TopicSelection::All;
+        if may_take_time {
+            self.background.search(Arc::clone(broker.searches()), move |out| {
+                write(correlation, Ok(metadata(&broker, &authority, &request)), out);
+            });
+        } else if creates && names_missing() {
+            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &authority, &request)), out));
         } else {
-            write(correlation, Ok(metadata(&broker, &request)), &mut self.out);
+            write(correlation, Ok(metadata(&broker, &authority, &request)), &mut self.out);
         }
     }
 
     pub(super) fn list_topics(&mut self, unit: &Unit) {
-        let broker = &self.broker;
-        answer(unit, &mut self.out, |request: ListTopicsRequest| Ok(list(broker, &request)));
+        let (broker, authority) = (&self.broker, self.rights.authority().clone());
+        if authority.is_open() {
+            return answer(unit, &mut self.out, |request: ListTopicsRequest| Ok(list(&broker.topics(), &request)));
+        }
+        self.searching(unit, Self::checked, move |broker, request: ListTopicsRequest| {
+            let mut topics = broker.topics();
+            topics.retain(|topic| !authority.on_topic(topic.meta.name.as_str()).is_empty());
+            Ok(list(&topics, &request))
+        });
+    }
+
+    /// Everything that the request needs was checked by its operation.
+    #[expect(clippy::unnecessary_wraps, reason = "it stands where others refuse")]
+    pub(super) fn checked<Q>(&mut self, _request: &Q) -> Result<(), BrokerError> {
+        Ok(())
     }
 
     pub(super) fn init_producer(&mut self, unit: &Unit) {
-        self.in_background(unit, |broker, request: InitProducerIdRequest| {
+        self.in_background(unit, Self::checked, |broker, request: InitProducerIdRequest| {
             let (producer_id, producer_epoch) = broker.init_producer(request.producer_id, request.producer_epoch)?;
             Ok(InitProducerIdResponse { producer_id, producer_epoch })
         });
@@ -71,20 +92,23 @@ impl Session {
 
     /// A search by time reads the log, so that it may block.
     pub(super) fn list_offsets(&mut self, unit: &Unit) {
-        self.searching(unit, |broker, request: ListOffsetsRequest| {
+        let allow = |session: &mut Self, request: &ListOffsetsRequest| session.check_any_right(request.topic);
+        self.searching(unit, allow, |broker, request: ListOffsetsRequest| {
             let partition = broker.partition(request.topic, request.partition)?;
             list_offsets(&partition, request.query)
         });
     }
 
+    /// Does what is asked on another thread, if `allow` finds that the session may ask it.
     pub(super) fn in_background<Q>(
         &mut self,
         unit: &Unit,
+        allow: impl FnOnce(&mut Self, &Q) -> Result<(), BrokerError> + 'static,
         ask: impl FnOnce(&Broker, Q) -> Result<Q::Response, BrokerError> + Send + 'static,
     ) where
         Q: Request + Send + 'static,
     {
-        if let Some(work) = self.prepare(unit, ask) {
+        if let Some(work) = self.prepare(unit, allow, ask) {
             self.background.run(work);
         }
     }
@@ -93,18 +117,20 @@ impl Session {
     pub(super) fn searching<Q>(
         &mut self,
         unit: &Unit,
+        allow: impl FnOnce(&mut Self, &Q) -> Result<(), BrokerError> + 'static,
         ask: impl FnOnce(&Broker, Q) -> Result<Q::Response, BrokerError> + Send + 'static,
     ) where
         Q: Request + Send + 'static,
     {
-        if let Some(work) = self.prepare(unit, ask) {
+        if let Some(work) = self.prepare(unit, allow, ask) {
             self.background.search(Arc::clone(self.broker.searches()), work);
         }
     }
 
-    fn prepare<Q, A>(&mut self, unit: &Unit, ask: A) -> Option<impl FnOnce(&mut BytesMut) + Send + use<Q, A>>
+    fn prepare<Q, C, A>(&mut self, unit: &Unit, allow: C, ask: A) -> Option<impl FnOnce(&mut BytesMut) + Send + use<Q, C, A>>
     where
         Q: Request + Send + 'static,
+        C: FnOnce(&mut Self, &Q) -> Result<(), BrokerError>,
         A: FnOnce(&Broker, Q) -> Result<Q::Response, BrokerError> + Send + 'static,
     {
         let correlation = unit.correlation();
@@ -115,6 +141,10 @@ impl Session {
                 return None;
             }
         };
+        if let Err(error) = allow(self, &request) {
+            self.refuse(correlation, &error);
+            return None;
+        }
         let broker = self.broker.clone();
         Some(move |out: &mut BytesMut| {
             let answered = ask(&broker, request).map_err(|error| to_wire(&error));
@@ -138,15 +168,19 @@ fn is_missing(broker: &Broker, name: &str) -> bool {
     TopicName::new_public(name).is_ok_and(|name| broker.topic(&name).is_err())
 }
 
-fn metadata(broker: &Broker, request: &MetadataRequest) -> MetadataResponse {
+fn metadata(broker: &Broker, authority: &Authority, request: &MetadataRequest) -> MetadataResponse {
     let mut response = MetadataResponse::default();
     // A name costs the client a few bytes, and the broker a description of all partitions: once is enough.
     let (mut names_told, mut ids_told) = (HashSet::new(), HashSet::new());
     match &request.topics {
-        TopicSelection::All => response.topics.extend(broker.topics().iter().map(|topic| describe(topic))),
+        TopicSelection::All => {
+            let topics = broker.topics();
+            let shown = topics.iter().filter(|topic| may_see(authority, topic.meta.name.as_str()));
+            response.topics.extend(shown.map(|topic| describe(topic)));
+        }
         TopicSelection::Names(names) => {
             for name in names.iter().filter(|name| names_told.insert(name.as_str())) {
-                match by_name(broker, name, request.create_missing) {
+                match by_name(broker, authority, name, request.create_missing) {
                     Ok(topic) => response.topics.push(describe(&topic)),
                     Err(error) => {
                         let (name, status) = (name.clone(), status_of(&error));
@@ -157,7 +191,7 @@ fn metadata(broker: &Broker, request: &MetadataRequest) -> MetadataResponse {
         }
         TopicSelection::Ids(ids) => {
             for id in ids.iter().filter(|id| ids_told.insert(**id)) {
-                match broker.topic_by_id(*id) {
+                match by_id(broker, authority, *id) {
                     Ok(topic) => response.topics.push(describe(&topic)),
                     Err(error) => {
                         response.missing.push(MissingTopic { name: String::new(), topic: *id, status: status_of(&error) });
@@ -169,10 +203,31 @@ fn metadata(broker: &Broker, request: &MetadataRequest) -> MetadataResponse {
     response
 }
 
-fn by_name(broker: &Broker, name: &str, create_missing: bool) -> Result<std::sync::Arc<Topic>, BrokerError> {
+fn may_see(authority: &Authority, topic: &str) -> bool {
+    authority.is_open() || !authority.on_topic(topic).is_empty()
+}
+
+const fn unseen() -> BrokerError {
+    BrokerError::NotAuthorized { operation: AccessOperations::CONSUME, field: "topic" }
+}
+
+fn by_id(broker: &Broker, authority: &Authority, id: TopicId) -> Result<Arc<Topic>, BrokerError> {
+    match broker.topic_by_id(id) {
+        Ok(topic) if !may_see(authority, topic.meta.name.as_str()) => Err(unseen()),
+        // As everywhere where ids are told: who has a right on some topic hears that one was deleted.
+        Err(_) if authority.on_some_topic().is_empty() => Err(unseen()),
+        found => found,
+    }
+}
+
+fn by_name(broker: &Broker, authority: &Authority, name: &str, create_missing: bool) -> Result<Arc<Topic>, BrokerError> {
+    if !may_see(authority, name) {
+        return Err(unseen());
+    }
     let name = TopicName::new(name)?;
     match broker.topic(&name) {
         Err(BrokerError::UnknownTopic { .. }) if create_missing => {
+            authority.check_topic(name.as_str(), AccessOperations::CREATE, "topic")?;
             broker.topic_for_producer(&name, broker.config().default_partitions)
         }
         found => found,
@@ -204,10 +259,9 @@ fn describe_partition(partition: &Partition) -> PartitionMetadata {
     }
 }
 
-fn list(broker: &Broker, request: &ListTopicsRequest) -> ListTopicsResponse {
+fn list(topics: &[Arc<Topic>], request: &ListTopicsRequest) -> ListTopicsResponse {
     let page = usize::try_from(request.limit).unwrap_or(PAGE).min(PAGE);
     let page = if page == 0 { PAGE } else { page };
-    let topics = broker.topics();
     let behind = topics.partition_point(|topic| topic.meta.name.as_str() <= request.after.as_str());
     let rest = topics.get(behind..).unwrap_or_default();
     let listed = rest.iter().take(page).map(|topic| ListedTopic {

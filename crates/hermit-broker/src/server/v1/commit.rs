@@ -1,8 +1,10 @@
 //! A commit: one position, one byte in answer once it is on disk; a refused one gets none.
 
+use hermit_proto::session::AccessOperations;
 use hermit_proto::v1::COMMIT_STORED;
 use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, TopicName};
 
+use super::access::Guard;
 use crate::broker::Position;
 use crate::error::BrokerError;
 use crate::server::connection::{Connection, End};
@@ -14,6 +16,11 @@ pub(in crate::server) async fn commit(
     partition: PartitionId,
     offset: Offset,
 ) -> End {
+    // Looked at for this one commit.
+    let signal = std::sync::Arc::new(crate::signal::Signal::new());
+    if let Err(end) = Guard::new(connection.broker, Some(group.as_str()), &topic, AccessOperations::CONSUME, &signal) {
+        return end;
+    }
     match store(&connection, &group, &topic, partition, offset).await {
         Ok(()) => match connection.write_all(&[COMMIT_STORED]).await {
             Ok(()) => End::Peer,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use hermit_log::{LogError, Range};
+use hermit_proto::session::AccessOperations;
 use hermit_proto::v1::consumer_header;
 use hermit_proto::{FramePrefix, GroupName, Offset, PREFIX_SIZE, PartitionId, TopicName};
 use tokio::sync::oneshot;
 
+use super::access::Guard;
 use super::gather::{Fault, Gathering, is_large, next_room_bytes};
 use super::outgoing::{Outgoing, Place};
 use crate::broker::{Phase, reached};
@@ -28,12 +30,18 @@ pub(in crate::server) async fn consume(
     partition: PartitionId,
 ) -> End {
     let mut phase = connection.broker.phase();
+    let signal = Arc::new(Signal::new());
+    let mut guard = match Guard::new(connection.broker, Some(group.as_str()), &topic, AccessOperations::CONSUME, &signal) {
+        Ok(guard) => guard,
+        Err(end) => return end,
+    };
     let partition = tokio::select! {
         found = find(&connection, &topic, partition) => match found {
             Ok(found) => found,
             Err(error) => return error.into(),
         },
         end = connection.closed() => return end,
+        end = not_allowed(&connection, &mut guard, &signal) => return end,
         () = reached(&mut phase, Phase::Draining) => return End::Stopping,
     };
     let from = match position(&connection, &group, &topic, &partition) {
@@ -41,9 +49,18 @@ pub(in crate::server) async fn consume(
         Err(error) => return error.into(),
     };
     let reader = Reader::new(Arc::clone(&partition), from);
-    let (from, signal) = (Place::at(from), Arc::new(Signal::new()));
-    let mut consumer =
-        Consumer { connection, partition, reader, from, signal, large: false, room_bytes: V1_GATHER_BYTES as u64, turn_bytes: 0 };
+    let from = Place::at(from);
+    let mut consumer = Consumer {
+        connection,
+        partition,
+        reader,
+        from,
+        signal,
+        guard,
+        large: false,
+        room_bytes: V1_GATHER_BYTES as u64,
+        turn_bytes: 0,
+    };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
     end
@@ -62,6 +79,16 @@ async fn find(connection: &Connection<'_>, topic: &TopicName, partition: Partiti
                 }
             }
         }
+    }
+}
+
+/// Resolves when the connection is not allowed any more.
+async fn not_allowed(connection: &Connection<'_>, guard: &mut Guard, signal: &Signal) -> End {
+    loop {
+        if let Err(end) = guard.check(connection.broker) {
+            return end;
+        }
+        signal.notified().await;
     }
 }
 
@@ -106,6 +133,7 @@ struct Consumer<'a> {
     /// What is to be sent next.
     from: Place,
     signal: Arc<Signal>,
+    guard: Guard,
     /// Whether the last frame was a large one: the next is then expected to be, and only its prefix is read.
     large: bool,
     /// Bytes that the next gathering reads.
@@ -121,6 +149,9 @@ impl Consumer<'_> {
         loop {
             if *phase.borrow() > Phase::Running {
                 return End::Stopping;
+            }
+            if let Err(end) = self.guard.check(self.connection.broker) {
+                return end;
             }
             match self.next().await {
                 Ok(Some(range)) => {
@@ -194,18 +225,16 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits for more. `Some` where there will be none.
+    /// Waits for more, or for something else to look at. `Some` where there will be none.
     async fn wait(&self) -> Option<End> {
         let until = Offset(self.reader.next().0.saturating_add(1));
-        loop {
-            match self.partition.progress().wait(until, &self.signal, 0) {
-                Poll::Ready(Ok(())) => return None,
-                // A log that takes no more writes can still be read: the consumer waits on, for the restart.
-                Poll::Ready(Err(BrokerError::Log(_))) => std::future::pending().await,
-                Poll::Ready(Err(error)) => return Some(error.into()),
-                Poll::Pending => self.signal.notified().await,
-            }
+        match self.partition.progress().wait(until, &self.signal, 0) {
+            Poll::Ready(Ok(())) => {}
+            // A log that takes no more writes can still be read: the consumer waits on, for the restart.
+            Poll::Pending | Poll::Ready(Err(BrokerError::Log(_))) => self.signal.notified().await,
+            Poll::Ready(Err(error)) => return Some(error.into()),
         }
+        None
     }
 
     async fn send(&mut self, range: &Range, out: &mut Outgoing) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! Protocol version 1, as its clients speak it: a producer, a consumer or a commit to a connection.
 
+mod access;
 mod commit;
 mod consumer;
 mod gather;

@@ -7,9 +7,11 @@ use std::task::Poll;
 
 use bytes::{Buf as _, BytesMut};
 use hermit_log::Batch;
+use hermit_proto::session::AccessOperations;
 use hermit_proto::{PartitionId, TopicName};
 use tokio::time::Instant;
 
+use super::access::{Guard, check_create};
 use super::incoming::Incoming;
 use super::owed::Owed;
 use crate::address::PeerAddress;
@@ -40,6 +42,11 @@ pub(in crate::server) async fn produce(
     partition: PartitionId,
     address: PeerAddress,
 ) -> End {
+    let signal = Arc::new(Signal::new());
+    let guard = match Guard::new(connection.broker, None, &topic, AccessOperations::PRODUCE, &signal) {
+        Ok(guard) => guard,
+        Err(end) => return end,
+    };
     let partition = match find(connection.broker, topic, partition).await {
         Ok(found) => found,
         Err(end) => return end,
@@ -55,7 +62,8 @@ pub(in crate::server) async fn produce(
         incoming,
         owed: Owed::default(),
         unsent: BytesMut::new(),
-        signal: Arc::new(Signal::new()),
+        signal,
+        guard,
         last_read: Instant::now(),
         deaf_at: Instant::now(),
         sent_at: Instant::now(),
@@ -72,6 +80,9 @@ async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Resul
     let topic = match broker.topic(&name) {
         Ok(topic) if !name.is_internal() => topic,
         _ => {
+            if broker.config().create_topics {
+                check_create(broker, &name)?;
+            }
             let broker = broker.clone();
             let created = tokio::task::spawn_blocking(move || broker.topic_for_producer(&name, 1)).await;
             created.map_err(|_panicked| End::Refused("a fault in the broker".into()))??
@@ -91,6 +102,7 @@ struct Producer<'a> {
     owed: Owed,
     unsent: BytesMut,
     signal: Arc<Signal>,
+    guard: Guard,
     share: Share,
     last_read: Instant,
     /// When the broker last was not reading: until then silence was its own.
@@ -123,6 +135,7 @@ impl Producer<'_> {
             let deadline = self.last_read.max(self.deaf_at) + self.connection.broker.limits().frame_timeout;
             let in_frame = !is_deaf && !self.incoming.deframer.is_between_units();
             let turn_ends_at = self.share.turn_ends_at();
+            let watches = self.connection.broker.access().is_enabled();
             tokio::select! {
                 ready = stream.readable(), if !is_deaf => {
                     if let Err(error) = ready { return error.into(); }
@@ -137,7 +150,7 @@ impl Producer<'_> {
                 ready = stream.writable(), if !self.unsent.is_empty() => {
                     if let Err(error) = ready { return error.into(); }
                 }
-                () = self.signal.notified(), if !self.owed.is_empty() => {}
+                () = self.signal.notified(), if watches || !self.owed.is_empty() => {}
                 () = tokio::time::sleep_until(deadline), if in_frame => return End::Timeout("rest of a frame"),
                 () = reached(&mut phase, Phase::Draining), if self.ending.is_none() => {
                     self.ending = Some(End::Stopping);
@@ -166,6 +179,7 @@ impl Producer<'_> {
 
     /// Everything that can be done without waiting.
     fn advance(&mut self) -> Result<(), End> {
+        self.guard.check(self.connection.broker)?;
         loop {
             while self.more && self.unsent.len() < MAX_UNSENT_BYTES && !self.is_full() {
                 self.append();
