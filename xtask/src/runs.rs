@@ -20,8 +20,10 @@ pub(crate) enum Run {
     SendfileProof(Passed),
     /// Runs the broker under a moderate load for an hour (`--minutes`) and checks that memory, descriptors, threads and disk do not grow.
     Soak(Passed),
-    /// Measures the broker's memory with idle, lagging and stalling clients.
+    /// Measures the broker's memory with idle, lagging and stalling clients, and with many that really send large frames.
     Limits(Passed),
+    /// Measures what good clients notice of as many slow, hostile and idle ones.
+    Crowd(Passed),
     /// Measures the broker's speed, and what the machine could do.
     Bench(Passed),
 }
@@ -42,6 +44,7 @@ impl Run {
             Self::SendfileProof(passed) => ("hermit-torture", "sendfile-proof", passed),
             Self::Soak(passed) => ("hermit-torture", "soak", passed),
             Self::Limits(passed) => ("hermit-torture", "limits", passed),
+            Self::Crowd(passed) => ("hermit-torture", "crowd", passed),
             Self::Bench(passed) => ("hermit-bench", "run", passed),
         };
         built(runner, name, passed.args)

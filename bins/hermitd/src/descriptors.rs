@@ -22,18 +22,22 @@ pub(crate) fn arrange(config: &mut BrokerConfig) {
 }
 
 fn share(config: &mut BrokerConfig, most: u64) {
-    let (files, connections) = (config.max_open_files, config.limits.max_connections);
+    let (files, connections, handshakes) = (config.max_open_files, config.limits.max_connections, config.limits.max_handshakes);
     let room = usize::try_from(most.saturating_sub(OTHERS)).unwrap_or(usize::MAX);
-    if files.saturating_add(connections) <= room {
+    if files.saturating_add(connections).saturating_add(handshakes) <= room {
         return;
     }
     // A third for the logs, which connections cannot take.
     config.max_open_files = files.min(room / 3).max(FEWEST_FILES);
-    config.limits.max_connections = connections.min(room.saturating_sub(config.max_open_files)).max(FEWEST_CONNECTIONS);
+    let room = room.saturating_sub(config.max_open_files);
+    // Of the rest an eighth for those that are not in yet.
+    config.limits.max_handshakes = handshakes.min(room / 8).max(1);
+    config.limits.max_connections = connections.min(room.saturating_sub(config.limits.max_handshakes)).max(FEWEST_CONNECTIONS);
     tracing::warn!(
         limit = most,
         max_open_files = config.max_open_files,
         max_connections = config.limits.max_connections,
+        max_handshakes = config.limits.max_handshakes,
         "the limit on open files is low: raise it (`ulimit -n`) to get what the settings ask for"
     );
 }
@@ -48,7 +52,7 @@ mod tests {
         share(&mut config, 1 << 20);
         assert_eq!((config.max_open_files, config.limits.max_connections), (2048, 10_000));
         share(&mut config, 1024);
-        assert_eq!((config.max_open_files, config.limits.max_connections), (320, 640));
+        assert_eq!((config.max_open_files, config.limits.max_connections), (320, 560));
         share(&mut config, 64);
         assert_eq!((config.max_open_files, config.limits.max_connections), (16, 4));
     }

@@ -1,6 +1,7 @@
 //! Runs a real `hermitd` through crashes, and measures what it promises: see the README.
 
 pub mod check;
+pub mod crowd;
 pub mod full_disk;
 pub mod group;
 pub mod kill;

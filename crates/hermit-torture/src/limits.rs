@@ -1,6 +1,7 @@
 //! What the broker's memory is with clients that cost nothing if it is built right: idle ones, one far behind, and ones that announce
 //! much and send little.
 
+pub mod sent;
 mod tcp_queue;
 
 use std::fmt;
@@ -220,7 +221,7 @@ async fn wait_until_read(broker: &Hermitd) -> Result<()> {
 }
 
 /// This process holds the other ends of all connections.
-fn raise_descriptor_limit() -> Result<()> {
+pub(crate) fn raise_descriptor_limit() -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).context("the limit on open files cannot be raised")

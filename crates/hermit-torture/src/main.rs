@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use hermit_torture::check::history::Deed;
+use hermit_torture::crowd;
 use hermit_torture::full_disk::{self, Mount, Unable};
 use hermit_torture::group::{self, MemberSetup};
 use hermit_torture::kill::{self, Recovery};
@@ -114,6 +115,23 @@ enum Run {
         /// Stalling connections, of each protocol version.
         #[arg(long, default_value_t = 200)]
         stalled: usize,
+        /// Clients that really send a frame of 50 MiB each: slowly first, then as fast as they can; half of them of each protocol version.
+        #[arg(long, default_value_t = 200)]
+        sent: usize,
+        /// Seconds for which they send slowly.
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
+    /// Measures what good clients notice of slow, hostile and idle ones.
+    Crowd {
+        #[command(flatten)]
+        place: Place,
+        /// Connections, half of them good.
+        #[arg(long, default_value_t = 2000)]
+        connections: usize,
+        /// Seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
     },
 }
 
@@ -196,7 +214,11 @@ async fn run(run: Run) -> Result<()> {
         Run::SendfileProof { place, mib, message_bytes } => {
             prove_sendfile(&place, sendfile::Load { total_bytes: mib << 20, payload_bytes: message_bytes }).await
         }
-        Run::Limits { place, idle, behind_mib, stalled } => measure_limits(&place, idle, behind_mib << 20, stalled).await,
+        Run::Limits { place, idle, behind_mib, stalled, sent, seconds } => {
+            measure_limits(&place, idle, behind_mib << 20, stalled).await?;
+            measure_sent(&place, sent, Duration::from_secs(seconds)).await
+        }
+        Run::Crowd { place, connections, seconds } => watch_crowd(&place, connections, Duration::from_secs(seconds)).await,
     }
 }
 
@@ -330,5 +352,30 @@ async fn measure_limits(place: &Place, idle: usize, behind_bytes: u64, stalled: 
         bail!("over {}: {}", mib(PROMISE_BYTES), failed.join("; "));
     }
     println!("always under {}", mib(PROMISE_BYTES));
+    Ok(())
+}
+
+async fn measure_sent(place: &Place, count: usize, over: Duration) -> Result<()> {
+    let (_dir, setup) = place.prepare()?;
+    let sent = limits::sent::measure(setup, count, over, count).await?;
+    println!("{sent}");
+    let broken = sent.broken();
+    if !broken.is_empty() {
+        bail!("{}", broken.join("; "));
+    }
+    println!("under {} always, and others were served", mib(limits::sent::BUDGET_BYTES + limits::sent::BESIDES_BYTES));
+    Ok(())
+}
+
+async fn watch_crowd(place: &Place, connections: usize, over: Duration) -> Result<()> {
+    let (_dir, setup) = place.prepare()?;
+    println!("{connections} connections for {} s, half of them good", over.as_secs());
+    let report = crowd::run(setup, connections, over).await?;
+    println!("{report}");
+    let broken = report.broken();
+    if !broken.is_empty() {
+        bail!("{}", broken.join("; "));
+    }
+    println!("no error on the good half, no growth");
     Ok(())
 }

@@ -145,6 +145,15 @@ impl Session {
     ///
     /// When the broker reports one, is gone, or something does not fit.
     pub async fn delivery(&mut self, reading: &mut Reading) -> Result<()> {
+        self.delivery_with(reading, |_payload| {}).await
+    }
+
+    /// The same; `each` is given the payload of each frame.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`delivery`](Self::delivery).
+    pub async fn delivery_with(&mut self, reading: &mut Reading, mut each: impl FnMut(&[u8])) -> Result<()> {
         let header = self.unit().await?;
         ensure!(header.magic == magic::DELIVERY && header.offset == reading.id.0, "no delivery: {header:?}");
         let (key, mut frames) = self.body.split_at(usize::try_from(header.key_size)?);
@@ -161,6 +170,7 @@ impl Session {
             ensure!(frame.prefix.offset() == reading.next, "offset {} where {} follows", frame.prefix.offset(), reading.next);
             reading.next = frame.prefix.next_offset();
             reading.frames += 1;
+            each(frame.payload());
             frames = rest;
         }
         ensure!(reading.next == head.next_offset, "frames up to {}, but {} is announced", reading.next, head.next_offset);

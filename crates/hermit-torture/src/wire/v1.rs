@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use hermit_proto::v1::Handshake;
+use anyhow::{Context, Result, bail, ensure};
+use hermit_proto::v1::{ANSWER_SIZE, Answer, Handshake};
 use hermit_proto::{GroupName, HEADER_SIZE, Header, Offset, PartitionId, TopicName, magic};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -57,6 +57,12 @@ impl V1Consumer {
         Ok(())
     }
 
+    /// Key and payload of the last frame.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Waits for frames up to an offset.
     ///
     /// # Errors
@@ -70,7 +76,7 @@ impl V1Consumer {
     }
 }
 
-/// A producer that announces frames and does not keep its word.
+/// A producer, which may announce frames and not keep its word.
 #[derive(Debug)]
 pub struct V1Producer {
     stream: TcpStream,
@@ -96,6 +102,31 @@ impl V1Producer {
         let header = Header { magic: magic::DATA_V1, timestamp: 0, offset: 0, key_size: 0, payload_size, record_count: 1 };
         self.stream.write_all(&header.encode()).await?;
         Ok(self.stream.write_all(sent).await?)
+    }
+
+    /// Sends more of it.
+    ///
+    /// # Errors
+    ///
+    /// When the broker is gone.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.stream.write_all(bytes).await?)
+    }
+
+    /// Sends a whole frame, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the broker refuses it, or is gone.
+    pub async fn produce(&mut self, payload: &[u8]) -> Result<Offset> {
+        self.begin_frame(u32::try_from(payload.len())?, payload).await?;
+        let mut answer = [0; ANSWER_SIZE];
+        let read = timeout(FRAME_WITHIN, self.stream.read_exact(&mut answer)).await.context("the broker does not answer")?;
+        read.context("the broker has closed the connection")?;
+        match Answer::decode(&answer)? {
+            Answer::Stored(offset) => Ok(offset),
+            Answer::Refused => bail!("the broker refuses it for now"),
+        }
     }
 }
 
