@@ -109,3 +109,82 @@ impl Broker {
         self.inner.groups.counts()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use hermit_log::disk::sim::SimDisk;
+    use hermit_log::{Flusher, LogEnv, ManualClock};
+    use hermit_proto::MemberId;
+    use hermit_proto::session::{AssignmentStrategy, JoinGroupRequest};
+
+    use super::*;
+    use crate::BrokerConfig;
+    use crate::error::Counted;
+    use crate::groups::Peer;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn broker(change: impl FnOnce(&mut BrokerConfig)) -> Broker {
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000));
+        let env = LogEnv::new(Arc::new(SimDisk::new(1)), clock.clone(), Flusher::manual(clock), 64);
+        let mut config = BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") };
+        change(&mut config);
+        Broker::open_with(config, env).unwrap()
+    }
+
+    fn join(broker: &Broker, group: &str, member: u128, topics: Vec<String>) -> Result<(), BrokerError> {
+        let request = JoinGroupRequest {
+            group: group.into(),
+            member: MemberId(member),
+            session_timeout_ms: 0,
+            processing_timeout_ms: 0,
+            strategy: AssignmentStrategy::default(),
+            topics,
+            patterns: Vec::new(),
+            claims: Vec::new(),
+        };
+        broker.groups().join(&request, Peer { client: "test", address: "here" }).map(drop)
+    }
+
+    #[test]
+    fn a_group_that_is_being_deleted_holds_up_nobody_but_who_comes_to_it() {
+        let broker = broker(|_config| {});
+        let name = GroupName::new("a").unwrap();
+        let (done, joined) = mpsc::channel();
+        let comes = |group: &'static str| {
+            let (broker, done) = (broker.clone(), done.clone());
+            std::thread::spawn(move || done.send((group, join(&broker, group, 1, Vec::new()).is_ok())).unwrap());
+        };
+        let reserved = broker.groups().while_reserved(&name, || {
+            comes("a");
+            comes("b");
+            joined.recv_timeout(SOON).unwrap()
+        });
+        assert_eq!(reserved.unwrap(), ("b", true));
+        assert_eq!(joined.recv_timeout(SOON).unwrap(), ("a", true));
+        let active = broker.groups().while_reserved(&name, || ());
+        assert!(matches!(active, Err(BrokerError::GroupActive { .. })), "{active:?}");
+    }
+
+    #[test]
+    fn all_members_together_take_so_much_and_give_it_back() {
+        let broker = broker(|config| config.limits.max_membership_bytes = 64 << 10);
+        // Some 10 KiB each.
+        let topics: Vec<_> = (0..50).map(|number| format!("{number:0>140}")).collect();
+        let came =
+            (1..=20).take_while(|member| join(&broker, &format!("g{}", member % 3), *member, topics.clone()).is_ok()).count();
+        assert!((3..=8).contains(&came), "{came} members came");
+        let refused = join(&broker, "other", 100, topics.clone());
+        assert!(matches!(refused, Err(BrokerError::TooMany { what: Counted::MembershipBytes, .. })), "{refused:?}");
+        for member in 1..=came as u128 {
+            let group = format!("g{}", member % 3);
+            let request = hermit_proto::session::LeaveGroupRequest { group, member: MemberId(member) };
+            broker.groups().leave(&request).unwrap();
+        }
+        let again = (1..=20).take_while(|member| join(&broker, "again", *member, topics.clone()).is_ok()).count();
+        assert_eq!(again, came);
+    }
+}
