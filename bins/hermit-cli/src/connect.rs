@@ -3,11 +3,10 @@
 use anyhow::{Result, bail};
 use hermit_client::{Client, ClientBuilder, Secret, TlsConfig};
 
-use crate::args::{ConnectionArgs, Login};
+use crate::args::{ConnectionArgs, Login, TOKEN};
 use crate::secret;
 
 const PASSWORD: &str = "HERMIT_PASSWORD";
-const TOKEN: &str = "HERMIT_TOKEN";
 
 /// A client's settings, with the login. May ask for the password.
 pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {

@@ -4,6 +4,8 @@ use std::{fmt, io};
 
 use hermit_client::{Error, Operation, Status, TlsFault, WireError};
 
+use crate::args::ConnectionArgs;
+
 /// The reader of a pipe went away: the end of the work, not worth a word.
 const BROKEN_PIPE_STATUS: u8 = 128 + 13;
 
@@ -31,7 +33,7 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 /// Words an error.
-pub(crate) fn explain(error: &anyhow::Error, server: &str) -> Failure {
+pub(crate) fn explain(error: &anyhow::Error, connection: &ConnectionArgs) -> Failure {
     if let Some(Interrupted { signal }) = error.downcast_ref() {
         return Failure { message: None, exit_status: 128 + signal };
     }
@@ -46,7 +48,7 @@ pub(crate) fn explain(error: &anyhow::Error, server: &str) -> Failure {
             // It words its causes itself.
             parts.push(words(sdk));
             let mut line = parts.join(": ");
-            if let Some(hint) = hint(sdk, server) {
+            if let Some(hint) = hint(sdk, connection) {
                 line = format!("{line}; {hint}");
             }
             return Failure { message: Some(one_line(&line)), exit_status: 1 };
@@ -90,7 +92,8 @@ fn refusal(refused: &WireError) -> String {
     format!("{option}: {rule}")
 }
 
-fn hint(error: &Error, server: &str) -> Option<String> {
+fn hint(error: &Error, connection: &ConnectionArgs) -> Option<String> {
+    let server = &connection.server;
     let hint = match error {
         Error::Unreachable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             "is it spelled right? Name another address with --server or HERMIT_SERVER".to_owned()
@@ -116,13 +119,15 @@ fn hint(error: &Error, server: &str) -> Option<String> {
         }
         Error::OutcomeUnknown { .. } => "look at the topic's end before sending it again".to_owned(),
         Error::DeliveryTimeout { source: Some(source), .. } | Error::Timeout { source: Some(source), .. } => {
-            return hint_of_cause(source, server);
+            return hint_of_cause(source, connection);
         }
         Error::Refused { source, operation } => match source.status {
             Status::TopicExists => {
                 "see it with `hermit-cli topic describe`, or choose another name; deleting it would delete its data".to_owned()
             }
             Status::DiskFull => "make room on the broker's disk, or delete topics".to_owned(),
+            // Whoever tried to log in is told by the broker what was wrong.
+            Status::NotAuthenticated if *operation == Operation::Hello && connection.has_login() => return None,
             Status::NotAuthenticated if *operation == Operation::Hello => {
                 "log in with --user and its password (HERMIT_PASSWORD, --password-file, or at the terminal), or with a token (HERMIT_TOKEN, --token-file)"
                     .to_owned()
@@ -155,10 +160,10 @@ fn tls_hint(fault: &TlsFault) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn hint_of_cause(cause: &Error, server: &str) -> Option<String> {
+fn hint_of_cause(cause: &Error, connection: &ConnectionArgs) -> Option<String> {
     match cause {
         Error::Unreachable { .. } | Error::ConnectionLost { .. } => Some("is hermitd running?".to_owned()),
-        other => hint(other, server),
+        other => hint(other, connection),
     }
 }
 
@@ -169,12 +174,14 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
     use anyhow::Context;
     use std::sync::Arc;
     use std::time::Duration;
 
     fn explained(error: anyhow::Error) -> Failure {
-        explain(&error, "127.0.0.1:9092")
+        let cli = Cli::read(["hermit-cli", "topic", "list", "--server", "127.0.0.1:9092"]).unwrap();
+        explain(&error, &cli.connection)
     }
 
     #[test]

@@ -42,7 +42,7 @@ use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let server = cli.connection.server.clone();
+    let connection = cli.connection.clone();
     let done = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(
         |runtime| {
             let done = runtime.block_on(run(cli));
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let failure = failure::explain(&error, &server);
+            let failure = failure::explain(&error, &connection);
             if let Some(message) = failure.message {
                 // If nobody reads standard error, the exit status has to do.
                 drop(writeln!(io::stderr(), "error: {message}"));

@@ -48,7 +48,15 @@ pub(crate) enum Login {
     Token,
 }
 
+/// The token itself, where it is in no file.
+pub(crate) const TOKEN: &str = "HERMIT_TOKEN";
+
 impl ConnectionArgs {
+    /// Whether a login was given in any way.
+    pub(crate) fn has_login(&self) -> bool {
+        self.user.is_some() || self.token_file.is_some() || std::env::var_os(TOKEN).is_some()
+    }
+
     /// Notes which way to log in was asked for by an option; the problem, if two were.
     pub(super) fn choose(&mut self, matches: &ArgMatches) -> Result<(), &'static str> {
         let given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);

@@ -20,7 +20,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use acl::AclCommand;
 pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEndArgs};
-pub(crate) use connection::{ConnectionArgs, Login};
+pub(crate) use connection::{ConnectionArgs, Login, TOKEN};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
