@@ -10,7 +10,8 @@ use crate::step::Step;
 use crate::workspace::Workspace;
 
 /// The tests that run simulated cases: package and test.
-const SIMULATIONS: [(&str, &str); 2] = [("hermit-broker", "power_cut"), ("hermit-log", "power_cut")];
+const SIMULATIONS: [(&str, &str); 3] =
+    [("hermit-broker", "power_cut"), ("hermit-log", "power_cut"), ("hermit-broker", "any_damage")];
 
 #[derive(Debug, Args)]
 pub(crate) struct Torture {

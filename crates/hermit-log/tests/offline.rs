@@ -304,3 +304,42 @@ fn gaps_of_a_compaction_are_not_told_as_damage() {
     let files: Vec<PathBuf> = bench.disk.files().into_iter().map(|(path, _)| path).collect();
     assert!(files.iter().any(|path| path == Path::new("/data/p/compacted")));
 }
+
+#[test]
+fn what_lies_behind_a_segments_end_does_not_come_back_when_the_next_one_is_dropped() {
+    let bench = Bench::new();
+    drop(filled(&bench, true));
+    // Garbage that the next segment's base keeps from being read, and nothing readable in that.
+    let mut bytes = bench.disk.bytes(&wal(10)).unwrap();
+    bytes.extend([7; 500]);
+    bench.disk.put(&wal(10), &bytes);
+    bench.disk.put(&wal(20), &[0; 1000]);
+    mend(&bench.disk, &DROP);
+    let found = look(&bench.disk);
+    assert!(found.is_sound(), "{found:#?}");
+    assert_eq!(mend(&bench.disk, &DROP), Repaired::default());
+    let (log, report) = bench.open(&config(), true, 3);
+    assert_eq!((report.fenced, report.cut), (vec![], None));
+    assert_eq!(consume(&log, 0, 500).frames, numbers(&[0..20, 30..45]));
+}
+
+#[test]
+fn state_of_another_partition_is_damaged_here_and_deletes_nothing() {
+    let bench = Bench::new();
+    drop(filled(&bench, true));
+    let other = Bench::new();
+    let (log, _) = other.open(&config(), false, 3);
+    append_many(&log, 40);
+    log.flush().unwrap();
+    log.trim(Offset(35)).unwrap();
+    log.close().unwrap();
+    drop(log);
+    // Tied to the same identity, it is believed; so the test is of the tie, and not of the place.
+    let taken = bench.disk.fork();
+    let start = other.disk.bytes(&dir().join("start")).unwrap();
+    assert!(taken.put(&dir().join("start"), &start));
+    assert_eq!(inspect(&taken, dir(), LogIdentity::default(), Check::Headers).unwrap().log_start, Offset(35));
+    let elsewhere = LogIdentity { partition: hermit_proto::PartitionId(1), ..LogIdentity::default() };
+    let found = inspect(&taken, dir(), elsewhere, Check::Headers).unwrap();
+    assert!(found.damaged_state.iter().any(|name| name == "start") && found.log_start == Offset(0), "{:?}", found.damaged_state);
+}

@@ -145,6 +145,9 @@ impl<'a> Repairer<'a> {
         let ends = damages.iter().filter(|damage| !is_head(damage)).map(|damage| damage.next.unwrap_or_else(|| open_end(damage)));
         let end = ends.max();
         let has_bytes = damages.iter().any(|damage| damage.kind != DamageKind::Missing);
+        if segment.frames == 0 && end.is_some() {
+            self.drop_stale_tails(at)?;
+        }
         let name = FileName::Wal(base).build();
         let kept_in = if has_bytes { Some(self.unused_name(&name)?) } else { None };
         if !self.options.dry_run {
@@ -158,7 +161,7 @@ impl<'a> Repairer<'a> {
                 self.forget_fenced(base)?;
             }
             if let (Some(kept_in), Some(end)) = (&kept_in, end) {
-                self.rewrite(&segment, end.max(segment.end), &name, kept_in)?;
+                self.rewrite(at, end.max(segment.end), &name, kept_in)?;
             }
         }
         for damage in damages {
@@ -167,13 +170,40 @@ impl<'a> Repairer<'a> {
             self.done.actions.push(Action::Dropped { damage: *damage, next, kept_in });
         }
         if has_bytes && let Some(segment) = self.found.segments.get_mut(at) {
+            segment.file_bytes = segment.log_bytes;
             segment.index = IndexReport::Sealed { entries: 0 };
         }
         Ok(())
     }
 
+    /// A segment is about to be empty, whose base ends the one before: what lies behind the logical end of that, which nobody reads, must not be read from then on.
+    fn drop_stale_tails(&mut self, before: usize) -> Result<(), LogError> {
+        for at in (0..before).rev() {
+            let Some(segment) = self.found.segments.get(at).cloned() else { break };
+            if segment.file_bytes > segment.log_bytes {
+                let name = FileName::Wal(segment.base).build();
+                let to = self.unused_name(&name)?;
+                if !self.options.dry_run {
+                    let end = self.listing.next_base(at).unwrap_or(segment.end).max(segment.end);
+                    self.rewrite(at, end, &name, &to)?;
+                }
+                if let Some(segment) = self.found.segments.get_mut(at) {
+                    segment.file_bytes = segment.log_bytes;
+                    segment.index = IndexReport::Sealed { entries: 0 };
+                }
+                self.done.actions.push(Action::MovedAside { name, to });
+            }
+            if segment.frames > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the readable frames of a segment in its place. What it was is kept first.
-    fn rewrite(&self, segment: &SegmentReport, end: Offset, name: &str, kept_in: &str) -> Result<(), LogError> {
+    fn rewrite(&mut self, at: usize, end: Offset, name: &str, kept_in: &str) -> Result<(), LogError> {
+        let Some(segment) = self.found.segments.get(at).cloned() else { return Ok(()) };
+        let segment = &segment;
         self.keep_copy(name, kept_in)?;
         let tmp = self.dir.join(format!("{name}{TMP_SUFFIX}"));
         let to = self.dir.join(name);
@@ -188,7 +218,12 @@ impl<'a> Repairer<'a> {
         self.sync_dir()?;
         let earlier = self.found.segments.iter().take_while(|other| other.base <= segment.base);
         let last_append_time = earlier.filter_map(|segment| segment.last_append_time).max().unwrap_or(0);
-        self.store_index(segment.base, Sealed { end, len_bytes: out.written, last_append_time }, out.written, &entries)
+        let written = out.written;
+        self.store_index(segment.base, Sealed { end, len_bytes: written, last_append_time }, written, &entries)?;
+        if let Some(segment) = self.found.segments.get_mut(at) {
+            (segment.file_bytes, segment.log_bytes) = (written, written);
+        }
+        Ok(())
     }
 
     /// Walks the readable frames, to a file where there is one, and answers the index of what comes of it.
