@@ -12,7 +12,7 @@ use crate::disk::{Disk, Open, read_file};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HCKP", version: 2 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HCKP", version: 2 };
 const SLOT_SIZE: usize = 64;
 /// The slots lie in different pages, so that one torn page cannot take both.
 const SLOT_DISTANCE: u64 = 4096;

@@ -10,7 +10,7 @@ use crate::disk::{Disk, write_atomically};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HCMP", version: 2 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HCMP", version: 2 };
 
 /// `Ok(None)`: it never was. A file that is damaged does not tell how far: up to any offset, then.
 pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<Option<Offset>> {

@@ -9,7 +9,7 @@ use crate::disk::{Disk, write_atomically};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HFNC", version: 2 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HFNC", version: 2 };
 
 /// A damaged range of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,9 @@ mod error;
 mod fenced;
 mod files;
 mod flusher;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 pub mod inspect;
 mod log;

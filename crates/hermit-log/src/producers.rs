@@ -13,7 +13,7 @@ use crate::error::ProducerError;
 use crate::names::FileName;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HPRD", version: 3 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HPRD", version: 3 };
 /// Runs that are remembered of each producer: as many as there may be batches in flight.
 const REMEMBERED: usize = 5;
 /// A run grows no longer: its sequences must not meet themselves when they wrap.

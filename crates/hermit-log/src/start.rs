@@ -10,7 +10,7 @@ use crate::disk::{Disk, write_atomically};
 use crate::names;
 use crate::state_file::{Kind, Reader};
 
-const KIND: Kind = Kind { magic: *b"HSTA", version: 2 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HSTA", version: 2 };
 
 /// `Ok(None)`: there is none. `Ok(Some(None))`: it is damaged.
 pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> io::Result<Option<Option<Offset>>> {

@@ -1,0 +1,38 @@
+//! The fuzzer's bytes, taken as small numbers and pieces.
+
+/// What is left of them. All zeros behind the end.
+#[derive(Debug)]
+pub(super) struct Steps<'a>(pub(super) &'a [u8]);
+
+impl<'a> Steps<'a> {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn u8(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    pub(super) fn u16(&mut self) -> u16 {
+        u16::from_be_bytes([self.u8(), self.u8()])
+    }
+
+    pub(super) fn u64(&mut self) -> u64 {
+        u64::from_be_bytes(std::array::from_fn(|_| self.u8()))
+    }
+
+    /// Less than `end`, which is not 0.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        usize::from(self.u16()) % end.max(1)
+    }
+
+    /// A piece whose length comes first.
+    pub(super) fn bytes(&mut self) -> &'a [u8] {
+        let len = usize::from(self.u8()).min(self.0.len());
+        let (piece, rest) = self.0.split_at(len);
+        self.0 = rest;
+        piece
+    }
+}
