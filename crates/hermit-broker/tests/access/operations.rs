@@ -46,7 +46,7 @@ fn status<T>(answered: Result<T, WireError>) -> Status {
 
 /// Asks for an operation. What the names stand for need not be there: refusals come first.
 async fn ask(session: &mut Session, operation: Operation, id: TopicId) -> Status {
-    let (name, g) = || -> (String, String) { ("t".into(), "g".into()) }();
+    let (name, g) = ("t".to_owned(), "g".to_owned());
     let (partition, member) = (PartitionId(0), MemberId(7));
     match operation {
         Operation::Heartbeat | Operation::Hello | Operation::Goodbye => status(session.call(&HeartbeatRequest).await),

@@ -14,6 +14,7 @@ use super::state::{LOGIN_TOKEN, Session, Stage};
 use crate::access::{Began, Login, LoginError, Origin, Slot, is_local};
 use crate::broker::PROGRAM;
 use crate::error::to_wire;
+use crate::server::connection::Transport;
 
 /// Bytes of a client's name that are kept.
 const CLIENT_NAME_BYTES: usize = 255;
@@ -77,7 +78,7 @@ impl Session {
             return Began::Decided(Err(LoginError::Mechanism));
         }
         // Before the secret is looked at: whoever sent it in the clear is not told whether it was right.
-        if !self.transport.encrypted && !is_local(peer) && !access.config().insecure_transport_ok {
+        if !takes_secrets(&self.transport, access.config().insecure_transport_ok) {
             return Began::Decided(Err(LoginError::Unencrypted));
         }
         access.begin(mechanism, &hello.auth, Origin::of(peer), slot)
@@ -150,6 +151,11 @@ impl Session {
     }
 }
 
+/// Whether a password or token may come this way.
+fn takes_secrets(transport: &Transport, insecure_ok: bool) -> bool {
+    transport.encrypted || is_local(transport.peer.ip()) || insecure_ok
+}
+
 /// How a refused login is told. Not whether there is such a user, in words or otherwise.
 fn refusal(error: &LoginError) -> WireError {
     let refused = |field, message: &str| WireError::new(Status::NotAuthenticated, message).field(field);
@@ -187,6 +193,18 @@ fn is_unseen(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_taken_from_this_machine_or_over_tls() {
+        let from = |peer: &str, encrypted| Transport { peer: peer.parse().unwrap(), encrypted, client_certificate: None };
+        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(takes_secrets(&from(local, false), false), "{local}");
+        }
+        for remote in ["10.0.0.1:1", "192.168.1.1:1", "[fe80::1]:1", "[::ffff:10.0.0.1]:1", "0.0.0.0:1"] {
+            assert!(!takes_secrets(&from(remote, false), false), "{remote}");
+            assert!(takes_secrets(&from(remote, true), false) && takes_secrets(&from(remote, false), true), "{remote}");
+        }
+    }
 
     #[test]
     fn names_of_clients_are_made_printable() {
