@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use fault::{Fault, Op};
+pub use fault::{Effect, Fault, Op, Struck};
 pub use rng::Rng;
 pub use state::Survival;
 use state::{PowerCut, State};
@@ -107,6 +107,24 @@ impl SimDisk {
     #[must_use]
     pub fn mutations(&self) -> u64 {
         self.state.lock().mutations
+    }
+
+    /// How many operations of any kind there were so far, so that a test can order a failure of each.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.state.lock().calls
+    }
+
+    /// The ordered failures that came to pass since this was last asked.
+    #[must_use]
+    pub fn take_struck(&self) -> Vec<Struck> {
+        std::mem::take(&mut self.state.lock().struck)
+    }
+
+    /// Whether the power is off: after [`SimDisk::cut_after`] has taken effect, until [`SimDisk::crash`].
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        !self.state.lock().powered
     }
 
     /// From now on keeps an image of the disk as it is just after each mutation, so that one run can be cut everywhere.

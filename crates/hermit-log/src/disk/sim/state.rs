@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use rustix::io::Errno;
 
 use super::content::{Content, Fate};
-use super::fault::{Effect, Fault, Op};
+use super::fault::{Effect, Fault, Op, Struck};
 use super::names::{NameChange, Names, NodeId};
 use super::rng::Rng;
 
@@ -50,7 +50,7 @@ pub(super) struct State {
     /// Raised by each crash: handles and locks of an earlier one are dead.
     pub(super) generation: u64,
     /// Off between the cut and the crash that ends it.
-    powered: bool,
+    pub(super) powered: bool,
     nodes: BTreeMap<NodeId, Node>,
     next_node: NodeId,
     next_sequence: u64,
@@ -58,8 +58,11 @@ pub(super) struct State {
     /// How often writing anything back has failed; told once to each handle of the whole.
     pub(super) failures: u64,
     pub(super) mutations: u64,
+    /// Operations of all kinds.
+    pub(super) calls: u64,
     pub(super) cut_at: Option<u64>,
     pub(super) faults: Vec<Fault>,
+    pub(super) struck: Vec<Struck>,
     pub(super) capacity_bytes: Option<u64>,
     pub(super) trace: Vec<String>,
     /// The state just after each mutation with the number of mutations so far, where a test wants that.
@@ -103,8 +106,10 @@ impl State {
             locks: BTreeSet::new(),
             failures: 0,
             mutations: 0,
+            calls: 0,
             cut_at: None,
             faults: Vec::new(),
+            struck: Vec::new(),
             capacity_bytes: None,
             trace: Vec::new(),
             images: None,
@@ -119,8 +124,10 @@ impl State {
         self.images = images;
         self.trace = trace;
         image.faults.clear();
+        image.struck.clear();
         image.cut_at = None;
         image.mutations = 0;
+        image.calls = 0;
         image
     }
 
@@ -129,6 +136,7 @@ impl State {
         if !self.powered {
             return Err(power_cut());
         }
+        self.calls += 1;
         let mut step = Step { op, cut: false, limit: usize::MAX };
         if op.mutates() {
             step.cut = self.cut_at.is_some_and(|at| self.mutations >= at);
@@ -136,6 +144,9 @@ impl State {
         }
         let struck = self.faults.iter_mut().find_map(|fault| fault.strike(op, path));
         self.faults.retain(|fault| !fault.is_spent());
+        if let Some(effect) = struck {
+            self.struck.push(Struck { op, path: path.to_owned(), effect });
+        }
         match struck {
             Some(Effect::Error(error)) => Err(error.into()),
             Some(Effect::Short(limit)) => {

@@ -1,13 +1,13 @@
 //! The simulated disk keeps its promises, and breaks all others.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Fault, Op, SimDisk, Survival, is_power_cut};
+use super::{Effect, Fault, Op, SimDisk, Survival, is_power_cut};
 use crate::disk::{Disk, DiskFile, Open, write_atomically};
 
 fn root() -> &'static Path {
@@ -338,4 +338,36 @@ fn rot_is_durable() {
     assert_eq!(disk.files(), [(path("a"), 1)]);
     assert!(disk.unsynced().is_empty());
     assert!(disk.dump().contains("/a: 1 bytes, durable 1, 0 waiting"));
+}
+
+#[test]
+fn whatever_comes_next_can_be_made_to_fail_and_is_told() {
+    let disk = SimDisk::new(1);
+    let act = |disk: &SimDisk| -> io::Result<()> {
+        let file = disk.open(Path::new("/f"), Open::CreateOrOpen)?;
+        file.write_all_at(b"abc", 0)?;
+        file.sync_data()
+    };
+    act(&disk).unwrap();
+    let calls = disk.calls();
+    act(&disk).unwrap();
+    assert_eq!(disk.calls() - calls, 3);
+    for (after, op) in [(0, Op::Open), (1, Op::Write), (2, Op::Sync)] {
+        disk.fail(Fault::any(u64::MAX - after).after(after));
+        // A short write is gone on with.
+        let failed = act(&disk).is_err();
+        let struck = disk.take_struck();
+        assert_eq!(struck.iter().map(|struck| struck.op).collect::<Vec<_>>(), [op]);
+        assert_eq!(failed, matches!(struck[0].effect, Effect::Error(_)), "{struck:?}");
+    }
+    disk.fail(Fault::any_of(Op::Sync, 1).forever());
+    act(&disk).unwrap_err();
+    act(&disk).unwrap_err();
+    assert_eq!(disk.take_struck().len(), 2);
+    disk.cut_after(disk.mutations());
+    assert!(!disk.is_off());
+    act(&disk).unwrap_err();
+    assert!(disk.is_off());
+    disk.crash(1);
+    assert!(!disk.is_off());
 }
