@@ -28,12 +28,14 @@ impl Log {
                 inner.listener.advanced(bounds);
                 Ok(())
             }
-            (Durability::Os, Durability::Sync) => {
-                // No append moves the high watermark from here on, so that one flush reaches it.
+            (_, Durability::Sync) => {
+                // No append moves the high watermark from here on, so that one flush reaches it. Where that has failed before, it is told again: what
+                // readers are shown is as unsafe as it was.
+                let bounds = inner.view.read().bounds();
                 drop(state);
-                self.flush()
+                if bounds.high_watermark > bounds.flushed_end { self.flush() } else { Ok(()) }
             }
-            _ => Ok(()),
+            (Durability::Os, Durability::Os) => Ok(()),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Flushes, while others change the directory.
 
 use hermit_log::disk::Disk;
-use hermit_log::disk::sim::Survival;
-use hermit_log::{Durability, LogConfig};
+use hermit_log::disk::sim::{Fault, Op, Survival};
+use hermit_log::{Durability, LogConfig, LogError};
 use hermit_proto::Offset;
+use rustix::io::Errno;
 
 use crate::hooked::On;
 use crate::rig::{Bench, append, append_many, consume, dir};
@@ -56,4 +57,20 @@ fn a_flush_that_ends_after_a_change_of_durability_takes_nothing_back() {
     assert_eq!((log.bounds().flushed_end, log.bounds().high_watermark), (Offset(5), Offset(6)));
     log.set_config(sync).unwrap();
     assert_eq!(log.bounds().flushed_end, Offset(6), "what was shown is flushed");
+}
+
+/// The second time nothing changes but a number, and readers are still shown what no disk has.
+#[test]
+fn a_promise_that_a_failed_flush_has_broken_is_refused_each_time_it_is_asked_for() {
+    let bench = Bench::new();
+    let sync = LogConfig::default();
+    let os = LogConfig { durability: Durability::Os, ..sync.clone() };
+    let (log, _) = bench.open(&os, false, 0);
+    append(&log);
+    bench.disk.fail(Fault::error(Op::Sync, Errno::IO));
+    for segment_bytes in [1000, 2000] {
+        let refused = log.set_config(LogConfig { segment_bytes, ..sync.clone() }).unwrap_err();
+        assert!(matches!(refused, LogError::ReadOnly { .. }), "{refused}");
+    }
+    assert_eq!((log.bounds().high_watermark, log.bounds().flushed_end), (Offset(1), Offset(0)));
 }
