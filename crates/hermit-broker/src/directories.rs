@@ -38,11 +38,15 @@ pub(crate) fn grow(disk: &dyn Disk, data_dir: &Path, meta: &TopicMeta, new: Rang
     Ok(())
 }
 
-/// Writes the copies of a topic that was changed into directories that had older ones. An older one serves a lost manifest only, and costs the
-/// change there, no data: so a failure is told, and no more.
-pub(crate) fn renew_copies(disk: &dyn Disk, data_dir: &Path, meta: &TopicMeta, partitions: Range<u32>) {
-    for partition in partitions {
-        let dir = layout::partition_dir(data_dir, meta.id, PartitionId(partition));
+/// Writes the copies of a topic that was changed into directories that had older ones, each by its own way to the disk: that of its log, where it is open. An
+/// older one serves a lost manifest only, and costs the change there, no data: so a failure is told, and no more.
+pub(crate) fn renew_copies<'a>(
+    data_dir: &Path,
+    meta: &TopicMeta,
+    partitions: impl IntoIterator<Item = (PartitionId, &'a dyn Disk)>,
+) {
+    for (partition, disk) in partitions {
+        let dir = layout::partition_dir(data_dir, meta.id, partition);
         if let Err(error) = write_topic_copy(disk, &dir, meta) {
             tracing::warn!(topic = %meta.name, dir = %dir.display(), error = %crate::error::line(&error), "the topic's copy tells what was before");
         }

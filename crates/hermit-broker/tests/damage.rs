@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use hermit_broker::{Broker, BrokerConfig, BrokerError, Committed, Position, TopicConfig};
-use hermit_log::disk::sim::{Rng, SimDisk};
+use hermit_log::disk::sim::{Fault, Op, Rng, SimDisk, Survival};
 use hermit_log::disk::{Disk, Open, read_file};
 use hermit_log::{Clock, Flusher, LogEnv, ManualClock};
 use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, TopicName};
@@ -253,6 +253,56 @@ fn two_brokers_on_one_directory_are_one_too_many() {
     assert!(second.report().clean);
     drop(first);
     assert!(matches!(world.open().unwrap_err(), BrokerError::Locked { .. }));
+}
+
+/// After the sync that failed the manifest's end is in the page cache, where it looks clean: no later sync writes it.
+#[test]
+fn what_a_start_has_read_of_the_manifest_survives_a_power_cut_also_after_a_failed_sync() {
+    let mut shown = 0;
+    for seed in 0..20 {
+        let world = World::on(SimDisk::new(seed));
+        let broker = world.open().unwrap();
+        broker.create_topic("a", 1, &TopicConfig::default()).unwrap();
+        world.disk.fail(Fault::error(Op::Sync, rustix::io::Errno::IO).on("manifest"));
+        broker.create_topic("b", 1, &TopicConfig::default()).unwrap_err();
+        drop(broker);
+        world.disk.kill();
+
+        let broker = world.open().unwrap();
+        let b = TopicName::new("b").unwrap();
+        let there = broker.topic(&b).is_ok();
+        shown += usize::from(there);
+        broker.create_topic("c", 1, &TopicConfig::default()).unwrap();
+        broker.delete_topic(&TopicName::new("a").unwrap()).unwrap();
+        drop(broker);
+        world.disk.crash_with(Survival::Nothing, seed);
+
+        let broker = world.open().unwrap();
+        assert!(broker.report().manifest.is_none(), "{:?}", broker.report().manifest);
+        let names: Vec<_> = broker.topics().iter().map(|topic| topic.meta.name.to_string()).collect();
+        let expected: &[&str] = if there { &["__consumer_offsets", "b", "c"] } else { &["__consumer_offsets", "c"] };
+        assert_eq!(names, expected, "seed {seed}");
+    }
+    assert!(shown > 0);
+}
+
+/// The copy of a topic's settings is synced with the directory in which a new segment's name waits for its own sync.
+#[test]
+fn a_copy_that_cannot_be_synced_takes_no_answered_message_with_it() {
+    for seed in 0..20 {
+        let world = World::on(SimDisk::new(seed));
+        let broker = world.open().unwrap();
+        let topic = broker.create_topic("a", 1, &TopicConfig::default()).unwrap();
+        let frame = ProducedFrame::message(1, None, b"first").to_vec().unwrap();
+        let mut batch = broker.parse(BytesMut::from(&frame[..])).unwrap();
+        let ticket = broker.append(topic.partition(PartitionId(0)).unwrap(), &mut batch).unwrap();
+        let dir = format!("{}-0", topic.meta.id);
+        world.disk.fail(Fault::error(Op::SyncDir, rustix::io::Errno::IO).on(&dir));
+        let config = TopicConfig { retention_bytes: Some(1 << 40), ..TopicConfig::default() };
+        broker.alter_topic(&TopicName::new("a").unwrap(), &config).unwrap();
+        world.flusher.run_until_idle();
+        assert!(matches!(ticket.poll(), std::task::Poll::Ready(Err(_))), "answered, though nobody knows of its segment's name");
+    }
 }
 
 #[test]

@@ -240,6 +240,12 @@ impl Log {
         &self.inner.dir
     }
 
+    /// The way to other files in the log's directory: whoever syncs that, and fails, may take the name of a new segment with it, so that the log must be told.
+    #[must_use]
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.inner.watch
+    }
+
     /// Which partition this is.
     #[must_use]
     pub fn identity(&self) -> LogIdentity {

@@ -44,7 +44,7 @@ impl Broker {
                 failed.get_or_insert(BrokerError::Log(error));
             }
         }
-        directories::renew_copies(&*self.inner.env.disk, &self.config().data_dir, &meta, 0..meta.partitions);
+        self.renew_copies(&meta, &topic.partitions);
         let altered = Arc::new(Topic { meta, partitions: topic.partitions.clone() });
         self.inner.registry.insert(&altered);
         drop(manifest);
@@ -81,7 +81,7 @@ impl Broker {
             topics::close(&added);
             return Err(self.give_up_growth(&mut manifest, &topic.meta, error));
         }
-        directories::renew_copies(&*self.inner.env.disk, &self.config().data_dir, &meta, 0..before);
+        self.renew_copies(&meta, &topic.partitions);
         let all = topic.partitions.iter().cloned().chain(added).collect();
         let grown = Arc::new(Topic { meta, partitions: all });
         self.inner.registry.insert(&grown);
@@ -89,6 +89,13 @@ impl Broker {
         tracing::warn!(topic = %name, before, partitions, "added partitions to a topic: keys move to other partitions from here on");
         self.tell(|| Event::TopicGrown { topic: grown.meta.clone(), before });
         Ok(grown)
+    }
+
+    fn renew_copies(&self, meta: &TopicMeta, partitions: &[Arc<Partition>]) {
+        let disk = &*self.inner.env.disk;
+        let partitions =
+            partitions.iter().map(|partition| (partition.id(), partition.any_log().map_or(disk, hermit_log::Log::disk)));
+        directories::renew_copies(&self.config().data_dir, meta, partitions);
     }
 
     fn check_growth(&self, manifest: &Manifest, meta: &TopicMeta, partitions: u32) -> Result<(), BrokerError> {

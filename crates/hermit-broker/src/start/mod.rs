@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use hermit_log::LogEnv;
 use hermit_log::disk::{DirLock, Disk, TMP_SUFFIX, lock_holder};
-use hermit_proto::TopicId;
+use hermit_proto::{PartitionId, TopicId};
 
 pub(crate) use look::{Looked, look};
 pub(crate) use partitions::{OpenPartitions, open_more, open_topic};
@@ -169,7 +169,7 @@ fn finish_growth(
     let grown = meta.grown(partitions);
     reserve.with(|| crate::directories::grow(disk, dir, &grown, meta.partitions..partitions))?;
     reserve.with(|| manifest.append(&[Record::GrowDone(meta.id)]))?;
-    crate::directories::renew_copies(disk, dir, &grown, 0..meta.partitions);
+    crate::directories::renew_copies(dir, &grown, (0..meta.partitions).map(|partition| (PartitionId(partition), disk)));
     Ok(())
 }
 

@@ -41,19 +41,41 @@ impl OpenManifest<'_> {
             report.clean = false;
             return self.repair(bytes.unwrap_or_default(), state, damage, report);
         }
-        let mut manifest = if version < manifest::FORMAT_VERSION {
-            // Before any record that an older release would take for damage.
-            tracing::info!(from = version, to = manifest::FORMAT_VERSION, "the manifest is rewritten in this release's format");
-            self.create(&state)?
-        } else {
-            let opened = Manifest::open(Arc::clone(&self.env.disk), self.dir, state, good_bytes as u64);
-            opened.map_err(|error| BrokerError::io("open", self.path(), error))?
-        };
         if !report.clean {
-            let epoch = rebuild::next_epoch(manifest.state().epoch);
-            self.reserve.with(|| manifest.append(&[Record::Epoch(epoch)]))?;
+            return self.begin_epoch(state, good_bytes as u64, version);
         }
-        Ok(manifest)
+        if version < manifest::FORMAT_VERSION {
+            return self.upgrade(&state, version);
+        }
+        self.go_on(state, good_bytes as u64)
+    }
+
+    /// Raises the leader epoch after an unclean stop, in a manifest that is written anew: if that stop followed a sync that failed, what is read of the old one is in
+    /// the page cache, looks clean, and is on no disk; topics that are built on it would be gone with the power.
+    fn begin_epoch(&self, state: State, good_bytes: u64, version: u32) -> Result<Manifest, BrokerError> {
+        let record = Record::Epoch(rebuild::next_epoch(state.epoch));
+        let mut next = state.clone();
+        next.apply(record.clone()).map_err(BrokerError::ManifestRecord)?;
+        match self.create(&next) {
+            // No full disk keeps the broker from starting: one record nearly always fits.
+            Err(error) if error.is_disk_full() && version == manifest::FORMAT_VERSION => {
+                let mut manifest = self.go_on(state, good_bytes)?;
+                self.reserve.with(|| manifest.append(std::slice::from_ref(&record)))?;
+                Ok(manifest)
+            }
+            created => created,
+        }
+    }
+
+    /// Before any record that an older release would take for damage.
+    fn upgrade(&self, state: &State, version: u32) -> Result<Manifest, BrokerError> {
+        tracing::info!(from = version, to = manifest::FORMAT_VERSION, "the manifest is rewritten in this release's format");
+        self.create(state)
+    }
+
+    fn go_on(&self, state: State, good_bytes: u64) -> Result<Manifest, BrokerError> {
+        let opened = Manifest::open(Arc::clone(&self.env.disk), self.dir, state, good_bytes);
+        opened.map_err(|error| BrokerError::io("open", self.path(), error))
     }
 
     fn path(&self) -> PathBuf {
