@@ -10,8 +10,7 @@ use crate::step::Step;
 use crate::workspace::Workspace;
 
 /// The tests that run simulated cases: package and test.
-const SIMULATIONS: [(&str, &str); 3] =
-    [("hermit-broker", "power_cut"), ("hermit-log", "power_cut"), ("hermit-broker", "any_damage")];
+const SIMULATIONS: [(&str, &str); 2] = [("hermit-broker", "torture"), ("hermit-broker", "any_damage")];
 
 #[derive(Debug, Args)]
 pub(crate) struct Torture {

@@ -26,6 +26,8 @@
 //! For tests without sockets, with disks that fail and time that stands still, see [`Broker::open_with`] and the simulated disk, which is here
 //! too.
 
+mod member;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::mpsc;
@@ -38,6 +40,7 @@ use tokio::sync::oneshot;
 
 pub use hermit_log::disk::sim::{Fault, Op, SimDisk, Survival};
 pub use hermit_log::{Flusher, LogEnv, ManualClock};
+pub use member::Member;
 
 use crate::broker::Broker;
 use crate::config::BrokerConfig;

@@ -195,6 +195,27 @@ fn an_import_that_fails_leaves_nothing_that_a_broker_would_serve() {
     }
 }
 
+/// Whatever the call, and whatever it fails with: the import goes on, or is taken up again by the next start, and nothing of the old data is missed.
+#[test]
+fn an_import_in_which_any_call_fails_costs_nothing() {
+    let mut refused = 0;
+    for call in 0.. {
+        let world = World::new(DIR);
+        world.disk.take_struck();
+        world.disk.fail(Fault::any(call).after(call));
+        let imported = world.import(DIR, 1);
+        world.disk.heal();
+        let struck = world.disk.take_struck();
+        if struck.is_empty() {
+            assert!(call > 100 && refused > 50, "{refused} of {call}");
+            return;
+        }
+        refused += u64::from(imported.is_err());
+        let broker = world.start(3);
+        check(&world, &broker);
+    }
+}
+
 #[test]
 fn an_import_from_another_directory_that_failed_is_not_taken_for_an_empty_data_directory() {
     let world = World::new(OTHER);
