@@ -201,7 +201,6 @@ fn an_import_in_which_any_call_fails_costs_nothing() {
     let mut refused = 0;
     for call in 0.. {
         let world = World::new(DIR);
-        world.disk.take_struck();
         world.disk.fail(Fault::any(call).after(call));
         let imported = world.import(DIR, 1);
         world.disk.heal();
