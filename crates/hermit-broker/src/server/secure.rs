@@ -241,3 +241,104 @@ impl io::Write for Socket<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::sync::Arc;
+
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+    use tokio::net::TcpListener;
+
+    /// Both sides behind their handshake, in memory.
+    fn shaken() -> (ServerConnection, ClientConnection) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (der, key) = (made.cert.der().clone(), PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let mut roots = RootCertStore::empty();
+        roots.add(der.clone()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+        let server = server.with_no_client_auth().with_single_cert(vec![der], key.into()).unwrap();
+        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
+        while server.is_handshaking() || client.is_handshaking() {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut wire).unwrap();
+            }
+            decrypt(&mut server, &wire, &mut BytesMut::new()).unwrap();
+            wire.clear();
+            while server.wants_write() {
+                server.write_tls(&mut wire).unwrap();
+            }
+            let mut wire = &wire[..];
+            while !wire.is_empty() {
+                client.read_tls(&mut wire).unwrap();
+                client.process_new_packets().unwrap();
+            }
+        }
+        (server, client)
+    }
+
+    async fn pair() -> (SecureStream, TcpStream, ClientConnection) {
+        let (server, client) = shaken();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (peer, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        (SecureStream::new(accepted.unwrap().0, server, false), peer.unwrap(), client)
+    }
+
+    /// Takes what is on the wire; answers how many bytes of plaintext that was.
+    fn take(peer: &TcpStream, client: &mut ClientConnection) -> usize {
+        let (mut wire, mut plain) = (vec![0; 4096], vec![0; 64 << 10]);
+        let mut taken = 0;
+        while let Ok(received) = peer.try_read(&mut wire) {
+            let mut wire = &wire[..received];
+            while !wire.is_empty() {
+                client.read_tls(&mut wire).unwrap();
+                let mut left = client.process_new_packets().unwrap().plaintext_bytes_to_read();
+                while left > 0 {
+                    let read = client.reader().read(&mut plain).unwrap();
+                    (left, taken) = (left - read, taken + read);
+                }
+            }
+        }
+        taken
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_holds_little_and_what_it_takes_counts() {
+        let (stream, peer, mut client) = pair().await;
+        stream.socket.writable().await.unwrap();
+        let (offered, mut written) = (vec![7; 1 << 20], 0);
+        while let Ok(more) = stream.try_write(&offered) {
+            written += more;
+        }
+        assert!(written > 0);
+        // Nothing moves, and nothing more is encrypted.
+        stream.take_sent();
+        for _ in 0..100 {
+            assert_eq!(stream.try_write(&offered).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        assert!(!stream.take_sent());
+        let (mut taken, mut finished) = (0, None);
+        while finished.is_none() {
+            tokio::select! {
+                _ready = peer.readable() => taken += take(&peer, &mut client),
+                _ready = stream.socket.writable() => {}
+            }
+            finished = stream.try_finish().ok().flatten();
+        }
+        let finished = finished.unwrap();
+        assert!(finished <= COPY_BYTES, "{finished} bytes were encrypted and not taken");
+        while taken < written + finished {
+            peer.readable().await.unwrap();
+            taken += take(&peer, &mut client);
+        }
+        assert_eq!(taken, written + finished);
+    }
+}

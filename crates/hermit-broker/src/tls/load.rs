@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use zeroize::Zeroizing;
 
@@ -52,7 +52,13 @@ pub(super) fn load(config: &TlsConfig) -> Result<(Arc<ServerConfig>, TlsReport),
         rustls::Error::InvalidCertificate(_) => in_file("tls_cert", &config.certificate, &error.to_string()),
         error => in_file("tls_key", &config.key, &error.to_string()),
     })?;
-    server.session_storage = ServerSessionMemoryCache::new(RESUMABLE_SESSIONS);
+    if config.client_ca.is_some() {
+        // A session that is come back to shows no certificate again, which may have expired meanwhile.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+    } else {
+        server.session_storage = ServerSessionMemoryCache::new(RESUMABLE_SESSIONS);
+    }
     let Facts { subject, not_before, not_after } = facts;
     Ok((Arc::new(server), TlsReport { subject, not_before, not_after }))
 }

@@ -66,7 +66,7 @@ async fn frames_of_all_sizes_go_both_ways_in_both_versions_of_both() {
         let mut next = 0;
         while usize::from(next) < sizes.len() {
             let (_, delivery) = session.delivery(id).await;
-            let mut rest = &delivery.payload()[..];
+            let mut rest = delivery.payload();
             while !rest.is_empty() {
                 let (view, behind) = FrameView::split(rest, &limits).unwrap();
                 view.verify_body().unwrap();
