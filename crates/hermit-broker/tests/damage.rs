@@ -286,6 +286,18 @@ fn what_a_start_has_read_of_the_manifest_survives_a_power_cut_also_after_a_faile
     assert!(shown > 0);
 }
 
+/// A clean stop would have the next start take it as it is.
+#[test]
+fn a_stop_with_a_manifest_that_could_not_be_synced_is_no_clean_one() {
+    let world = World::on(SimDisk::new(1));
+    let broker = world.open().unwrap();
+    world.disk.fail(Fault::error(Op::Sync, rustix::io::Errno::IO).on("manifest"));
+    broker.create_topic("a", 1, &TopicConfig::default()).unwrap_err();
+    broker.close().unwrap_err();
+    drop(broker);
+    assert!(!world.open().unwrap().report().clean);
+}
+
 /// The copy of a topic's settings is synced with the directory in which a new segment's name waits for its own sync.
 #[test]
 fn a_copy_that_cannot_be_synced_takes_no_answered_message_with_it() {

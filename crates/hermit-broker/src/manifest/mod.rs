@@ -83,8 +83,11 @@ impl Manifest {
         &self.state
     }
 
-    /// The whole file, for the clean marker.
+    /// The whole file, for the clean marker: there is none where a write or sync of it has failed, so that the next start writes it anew.
     pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
+        if let Some(reason) = &self.failed {
+            return Err(io::Error::other(reason.clone()));
+        }
         read_file(&*self.disk, &self.data_dir.join(layout::MANIFEST), MAX_MANIFEST_BYTES)
     }
 
