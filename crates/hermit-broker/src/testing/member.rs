@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hermit_proto::session::{Assignment, AssignmentStrategy, GroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest};
 use hermit_proto::{Generation, GroupName, MemberId, PartitionId, TopicId};
 
+use crate::access::Principal;
 use crate::broker::{Broker, Position};
 use crate::error::BrokerError;
 use crate::groups::{Beat, Peer, Waiter};
@@ -36,7 +37,8 @@ impl Member {
             patterns: Vec::new(),
             claims: Vec::new(),
         };
-        let assignment = broker.groups().join(&request, Peer { client: "", address: "" })?.assignment;
+        let peer = Peer { client: "", address: "", principal: &Principal::Anyone };
+        let assignment = broker.groups().join(&request, peer)?.assignment;
         Ok(Self { broker: broker.clone(), group: group.clone(), id, assignment })
     }
 
