@@ -146,7 +146,8 @@ mod tests {
             patterns: Vec::new(),
             claims: Vec::new(),
         };
-        broker.groups().join(&request, Peer { client: "test", address: "here" }).map(drop)
+        let peer = Peer { client: "test", address: "here", principal: &crate::access::Principal::Anyone };
+        broker.groups().join(&request, peer).map(drop)
     }
 
     #[test]
