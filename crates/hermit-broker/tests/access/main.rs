@@ -12,6 +12,7 @@ mod operations;
 mod version_1;
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_broker::proto::session::*;
@@ -26,6 +27,9 @@ const CHEAP: PasswordHashing = PasswordHashing { memory_kib: 8, passes: 1 };
 fn config(dir: &Path) -> BrokerConfig {
     let mut config = support::config(dir);
     config.access.enabled = true;
+    // Nothing but the change itself makes an idle session look.
+    config.limits.handshake_timeout = Duration::from_secs(120);
+    config.limits.heartbeat_interval = Duration::from_secs(120);
     config.access.hashing = CHEAP;
     let (user, password) = (UserName::new("root").unwrap(), Secret::new("toor"));
     config.access.first_administrator = FirstAdministrator::Password { user, password };
