@@ -80,10 +80,11 @@ impl Broker {
         let data_dir = &self.inner.config.data_dir;
         let marked = match failed {
             Some(error) => Err(error),
-            None => manifest
-                .bytes()
-                .and_then(|bytes| clean::write(&*self.inner.env.disk, data_dir, &bytes))
-                .map_err(|error| BrokerError::io("mark the clean stop in", data_dir, error)),
+            // From the reserve if need be: a stop on a full disk is a clean one, too.
+            None => self.inner.reserve.with(|| {
+                let marked = manifest.bytes().and_then(|bytes| clean::write(&*self.inner.env.disk, data_dir, &bytes));
+                marked.map_err(|error| BrokerError::io("mark the clean stop in", data_dir, error))
+            }),
         };
         drop(manifest);
         // After the marker: another broker may have the directory from here on.

@@ -118,8 +118,13 @@ impl Disk for RealDisk {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        file.set_len(0)?;
-        file.write_all_at(format!("{}\n", process::id()).as_bytes(), 0)?;
+        // Written over what is there, not cut first: on a full disk somebody else would take the block. Without any, the lock holds as well:
+        // the number is for people.
+        let holder = format!("{}\n", process::id());
+        match file.write_all_at(holder.as_bytes(), 0).and_then(|()| file.set_len(holder.len() as u64)) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => file.set_len(0)?,
+            named => named?,
+        }
         Ok(Box::new(RealLock { _file: file }))
     }
 }
