@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hermit_client::{Error, OffsetQuery, Start, TopicConfig};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 pub use mount::{Mount, Unable};
 
@@ -26,8 +26,10 @@ const LOW_BYTES: &str = "8388608";
 const TURNS_WITHIN: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Records that are read while the disk is full.
+/// Records that are read at most while the disk is full.
 const READ: usize = 100;
+/// How long a commit is tried that may be refused.
+const IMPATIENT: Duration = Duration::from_millis(500);
 /// A topic that is deleted while the disk is full.
 const SPARE: &str = "spare";
 /// A group that commits then.
@@ -82,15 +84,17 @@ pub async fn run(mut setup: Setup, mount: &Mount, plan: &Plan, mut said: impl Fn
         broker.halt().await?;
         broker.restart().await?;
         run.prepare().await.context("before the disk is full")?;
+        run.until_stored().await.context("before the disk is full")?;
         let left = random.u64(LEFT_BYTES);
         mount.fill(left)?;
-        run.until_refused().await?;
+        run.until_refused(mount).await?;
         recorder.befell(Deed::DiskFull);
         run.goes_on().await.context("while the disk is full")?;
         let (deed, kills) = if random.bool() { (Deed::KilledWhileFull, 1) } else { (Deed::Stopped, 0) };
         recorder.befell(deed);
         match deed {
-            Deed::Stopped => broker.halt().await?,
+            // Where not even the mark of a clean stop finds space, it is none, and says so.
+            Deed::Stopped => drop(broker.halt().await),
             _ => broker.kill().await?,
         }
         let down = Instant::now();
@@ -102,6 +106,7 @@ pub async fn run(mut setup: Setup, mount: &Mount, plan: &Plan, mut said: impl Fn
         mount.free()?;
         recorder.befell(Deed::DiskFreed);
         run.until_stored().await?;
+        run.commit(true).await.context("though the disk has space")?;
         said(number, deed, &recovery);
         recoveries.push(recovery);
     }
@@ -127,20 +132,23 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until producers are refused.
-    async fn until_refused(&mut self) -> Result<()> {
+    /// Waits until producers are refused. What retention gives back meanwhile is taken, too: else the load could go on for ever.
+    async fn until_refused(&mut self, mount: &Mount) -> Result<()> {
         let before = self.recorder.counts().refused;
-        self.until(|recorder| recorder.counts().refused > before).await.context("nobody is refused, though the disk is full")
+        let refused = self.until(|recorder| Ok(recorder.counts().refused > before || mount.fill(0).map(|()| false)?));
+        refused.await.context("nobody is refused, though the disk is full")
     }
 
     async fn until_stored(&mut self) -> Result<()> {
         let before = self.recorder.counts().stored;
-        self.until(|recorder| recorder.counts().stored > before + 100).await.context("nothing is taken, though the disk has space")
+        self.until(|recorder| Ok(recorder.counts().stored > before + 100))
+            .await
+            .context("nothing is taken, though the disk has space")
     }
 
-    async fn until(&mut self, reached: impl Fn(&Recorder) -> bool) -> Result<()> {
+    async fn until(&mut self, reached: impl Fn(&Recorder) -> Result<bool>) -> Result<()> {
         let begun = Instant::now();
-        while !reached(&self.recorder) {
+        while !reached(&self.recorder)? {
             self.workload.look()?;
             ensure!(begun.elapsed() < TURNS_WITHIN, "{} s have passed", TURNS_WITHIN.as_secs());
             sleep(PAUSE).await;
@@ -148,18 +156,31 @@ impl Run {
         Ok(())
     }
 
-    /// Reads, and commits.
+    /// Reads, and commits, or is told to come later.
     async fn goes_on(&self) -> Result<()> {
+        timeout(TURNS_WITHIN, self.read_and_commit()).await.context("reading and committing stalls")?
+    }
+
+    async fn read_and_commit(&self) -> Result<()> {
         let client = self.target.client()?;
         let mut consumer = client.consumer().build()?;
         consumer.assign("orders", 0, Start::Earliest).await?;
-        let mut records = 0;
-        while records < READ {
-            records += consumer.recv_batch(READ).await.context("nothing can be read")?.len();
-        }
+        consumer.stop_at_present_end().await?;
+        let records = consumer.recv_batch(READ).await.context("nothing can be read")?;
+        ensure!(!records.is_empty(), "nothing is there to be read");
+        client.close().await;
+        self.commit(false).await
+    }
+
+    /// A commit needs space, too: below the low threshold it is refused, for now, as what producers send is.
+    async fn commit(&self, must: bool) -> Result<()> {
+        let client = if must { self.target.client()? } else { self.target.impatient_client(IMPATIENT)? };
         let offsets = client.admin().list_offsets("orders", 0, OffsetQuery::Latest).await?;
-        let committed = client.admin().commit_group(GROUP, &[("orders", 0.into(), offsets.offset)]).await;
-        committed.context("nothing can be committed")?;
+        match client.admin().commit_group(GROUP, &[("orders", 0.into(), offsets.offset)]).await {
+            Ok(()) => {}
+            Err(error) if error.is_retryable() && !must => {}
+            Err(error) => return Err(error).context("a commit is refused"),
+        }
         client.close().await;
         Ok(())
     }

@@ -60,8 +60,8 @@ impl Mount {
     ///
     /// When that cannot be done.
     pub fn fill(&self, left_bytes: u64) -> Result<()> {
-        let file = File::create(self.path.join(BALLAST)).context("no ballast")?;
-        let mut taken = 0;
+        let file = File::options().create(true).append(true).open(self.path.join(BALLAST)).context("no ballast")?;
+        let mut taken = file.metadata().context("no ballast")?.len();
         loop {
             let more = self.free_bytes()?.saturating_sub(left_bytes);
             if more < STEP_BYTES {

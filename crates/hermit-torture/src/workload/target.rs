@@ -39,6 +39,15 @@ impl Target {
         Ok(self.builder().start()?)
     }
 
+    /// A client that tries no longer than that.
+    ///
+    /// # Errors
+    ///
+    /// When there is no runtime.
+    pub fn impatient_client(&self, request_timeout: Duration) -> Result<Client> {
+        Ok(self.builder().request_timeout(request_timeout).start()?)
+    }
+
     /// A connection of version 1; `None` while the broker is away.
     pub(super) async fn v1(&self, handshake: &Handshake) -> Option<TcpStream> {
         timeout(CONNECTS_WITHIN, self.try_v1(handshake)).await.ok()?.ok()
