@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use hermit_proto::{FrameSalt, LeaderEpoch, Offset, crc32c};
+use hermit_proto::{FramePrefix, FrameSalt, LeaderEpoch, Offset, crc32c};
 use parking_lot::RwLock;
 
 use crate::disk::{Disk, DiskFile, Open, TMP_SUFFIX};
@@ -102,6 +102,11 @@ impl Segment {
 
     pub(crate) fn sealed(&self) -> Option<&Sealed> {
         self.sealed.get()
+    }
+
+    /// Whether a frame, which is sound in itself, can be one of this segment: its checksum does not say so, as compaction moves frames as they are.
+    pub(crate) fn admits(&self, prefix: &FramePrefix) -> bool {
+        prefix.offset() >= self.base && self.sealed().is_none_or(|sealed| prefix.next_offset() <= sealed.end)
     }
 
     /// Notes frames that were appended, in order; those that are due get an index entry.

@@ -175,7 +175,8 @@ impl Cursor {
         let Next { segment, stop, end } = next;
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
         let mut reader = FrameReader::prefixes(&*file, stop);
-        let Some(first) = reader.prefix(self.position, &segment.salt).map_err(read_error)? else {
+        let first = reader.prefix(self.position, &segment.salt).map_err(read_error)?;
+        let Some(first) = first.filter(|first| segment.admits(first)) else {
             let range = self.log.inner.fence(&segment, self.position)?;
             return Err(corrupt(&range, self.next));
         };

@@ -119,7 +119,8 @@ impl Log {
                 position = range.next_position;
                 continue;
             }
-            match reader.prefix(position, &segment.salt).map_err(read_error)? {
+            let prefix = reader.prefix(position, &segment.salt).map_err(read_error)?;
+            match prefix.filter(|prefix| segment.admits(prefix)) {
                 Some(prefix) if prefix.next_offset() > offset => {
                     return Ok((position, prefix.offset().min(offset).max(prefix.offset())));
                 }

@@ -86,12 +86,12 @@ impl Range {
         let mut position = self.position;
         while position < range_end {
             match reader.frame(position, &self.segment.salt).map_err(read_error)? {
-                Found::Frame(view) => {
+                Found::Frame(view) if self.segment.admits(&view.prefix) => {
                     each(&view);
                     position += view.prefix.frame_bytes();
                 }
                 Found::End => break,
-                Found::BadBody(_) | Found::Unreadable => {
+                Found::Frame(_) | Found::BadBody(_) | Found::Unreadable => {
                     let range = self.log.inner.fence(&self.segment, position)?;
                     return Err(corrupt(&range, range.from));
                 }

@@ -216,3 +216,28 @@ fn an_index_that_rotted_before_it_was_sealed_leads_nobody_astray() {
         assert_eq!(log.find_time(1).unwrap(), Offset(0));
     }
 }
+
+#[test]
+fn files_of_two_segments_that_were_exchanged_are_damaged_and_nothing_is_read_out_of_order() {
+    let bench = Bench::new();
+    let config = LogConfig { segment_bytes: 1000, index_interval_bytes: 200, ..LogConfig::default() };
+    let (log, _) = bench.open(&config, false, 0);
+    append_many(&log, 45);
+    log.flush().unwrap();
+    log.close().unwrap();
+    drop(log);
+    bench.disk.kill();
+    // Of the same size, with indexes that fit it: the start has no reason to read them.
+    let [ten, twenty] = [10, 20].map(|base| bench.disk.bytes(&wal(base)).unwrap());
+    assert!(bench.disk.put(&wal(10), &twenty) && bench.disk.put(&wal(20), &ten));
+    for clean in [true, false] {
+        let bench = Bench { disk: bench.disk.fork(), clock: Arc::clone(&bench.clock) };
+        let (log, report) = bench.open(&config, clean, 1);
+        assert_eq!((report.fenced, report.cut), (vec![], None));
+        for from in [0, 13, 25] {
+            let seen = consume(&log, from, 500);
+            assert_eq!(seen.frames, numbers(&[from..10, 30..45]), "from {from}");
+        }
+        assert_eq!(log.fenced().iter().map(|range| (range.from.0, range.next.0)).collect::<Vec<_>>(), [(10, 20), (20, 30)]);
+    }
+}
