@@ -275,9 +275,10 @@ async fn a_used_up_budget_is_not_held_against_those_who_send_heartbeats() {
         hog.write_all(&v1::frame(1, b"", &[1; 90_000], 1)[..80_000]).await.unwrap();
         hogs.push(hog);
     }
-    eventually("the budget is used up", || server.broker.inflight_bytes() >= 200_000).await;
+    // One is let in: the others wait for their turn, and small requests have room of their own.
+    eventually("the room for large frames is used up", || server.broker.inflight_bytes() >= 80_000).await;
     let mut sent = Vec::new();
-    while server.broker.inflight_bytes() >= 200_000 {
+    while server.broker.inflight_bytes() >= 80_000 {
         sent.push(session.request(&HeartbeatRequest).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
