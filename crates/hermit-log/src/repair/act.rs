@@ -234,14 +234,17 @@ impl<'a> Repairer<'a> {
         let mut walk = SegmentWalk::open(self.disk, self.dir, &self.salt, wal, next_base, Check::Everything)?;
         let path = self.dir.join(FileName::Wal(segment.base).build());
         let mut entries: Vec<IndexEntry> = Vec::new();
+        let mut is_behind_damage = false;
         loop {
             match walk.step().map_err(|source| LogError::io("read", &path, source))? {
                 Step::End => return Ok(entries),
-                Step::Damage(..) => {}
+                Step::Damage(..) => is_behind_damage = true,
                 Step::Frame { position, prefix, view } => {
                     let position = out.as_ref().map_or(position, |out| out.position());
                     let interval = u64::from(self.options.index_interval_bytes);
-                    let due = entries.last().is_none_or(|last| position - u64::from(last.position) >= interval);
+                    // The old index may have been all that led on behind damage, which the new one must do.
+                    let due = std::mem::take(&mut is_behind_damage)
+                        || entries.last().is_none_or(|last| position - u64::from(last.position) >= interval);
                     if due && let Some(entry) = scan::entry_of(&prefix, position, segment.base) {
                         entries.push(entry);
                     }
