@@ -129,6 +129,21 @@ pub fn session(data: &[u8]) {
     again::<DescribeGroupResponse>(key, payload);
     again::<DeleteGroupRequest>(key, payload);
     again::<DescribeBrokerResponse>(key, payload);
+    again::<PutUserRequest>(key, payload);
+    again::<PutUserResponse>(key, payload);
+    again::<DeleteUserRequest>(key, payload);
+    again::<ListUsersRequest>(key, payload);
+    again::<ListUsersResponse>(key, payload);
+    again::<CreateTokenRequest>(key, payload);
+    again::<CreateTokenResponse>(key, payload);
+    again::<DeleteTokenRequest>(key, payload);
+    again::<AddRulesRequest>(key, payload);
+    again::<AddRulesResponse>(key, payload);
+    again::<DeleteRulesRequest>(key, payload);
+    again::<DeleteRulesResponse>(key, payload);
+    again::<ListRulesRequest>(key, payload);
+    again::<ListRulesResponse>(key, payload);
+    again::<WhoAmIResponse>(key, payload);
     if let Ok(target) = ProduceTarget::decode(key) {
         let head = target.encode_head(CorrelationId(0), payload.len()).expect("what was read fits");
         assert_eq!(head.get(HEADER_SIZE..), Some(key));
