@@ -31,13 +31,16 @@ impl LogListener for Deaf {
     fn failed(&self, _reason: &LogError) {}
 }
 
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::new(2 << 60))
+}
+
 fn dir() -> &'static Path {
     Path::new("/data/p")
 }
 
-fn open(disk: &SimDisk, start: Start, compaction: bool) -> Result<(Log, RecoveryReport), LogError> {
-    let clock = Arc::new(ManualClock::new(2 << 60)) as Arc<dyn Clock>;
-    let env = LogEnv::new(Arc::new(disk.clone()), Arc::clone(&clock), Flusher::manual(clock), 16);
+fn open(disk: &SimDisk, start: Start, compaction: bool, flusher: &Flusher) -> Result<(Log, RecoveryReport), LogError> {
+    let env = LogEnv::new(Arc::new(disk.clone()), clock(), flusher.clone(), 16);
     let config = LogConfig {
         segment_bytes: 4096,
         index_interval_bytes: 64,
@@ -90,7 +93,8 @@ fn intact(disk: &SimDisk) -> Option<Vec<(Offset, u32)>> {
 
 /// Opens the log, reads, appends, stops and reads again. `None` where it does not open.
 fn serve(disk: &SimDisk, start: Start, compaction: bool) -> Option<Vec<Seen>> {
-    let (log, _report) = open(disk, start, compaction).ok()?;
+    let flusher = Flusher::manual(clock());
+    let (log, _report) = open(disk, start, compaction, &flusher).ok()?;
     let mut seen = read_all(&log, IDENTITY).expect("the disk has no faults");
     let bounds = log.bounds();
     assert!(bounds.log_start <= bounds.high_watermark && bounds.high_watermark <= bounds.log_end, "{bounds:?}");
@@ -111,9 +115,11 @@ fn serve(disk: &SimDisk, start: Start, compaction: bool) -> Option<Vec<Seen>> {
         Err(error) => panic!("the log opened, and takes nothing: {error}"),
     }
     log.close().expect("the disk has no faults");
+    // Its queue keeps the log, and the log keeps the queue.
+    flusher.run_until_idle();
     drop(log);
     let clean = Start { clean: true, leader_epoch: LeaderEpoch::UNKNOWN };
-    let (log, _report) = open(disk, clean, compaction).expect("a log that was closed opens");
+    let (log, _report) = open(disk, clean, compaction, &flusher).expect("a log that was closed opens");
     assert_eq!(read_all(&log, IDENTITY).expect("the disk has no faults"), seen, "a clean restart changed what was there");
     Some(seen)
 }
