@@ -13,7 +13,8 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, env = "HERMIT_SERVER", default_value = "127.0.0.1:9092", value_name = "ADDR", value_parser = address, global = true)]
     pub(crate) server: String,
     /// Log in as this user. The password is that of HERMIT_PASSWORD or --password-file, or is asked for at the terminal.
-    #[arg(long, env = "HERMIT_USER", value_name = "NAME", global = true)]
+    // Another id than that of the user whom a command is about: to clap both would be one.
+    #[arg(id = "login_user", long = "user", env = "HERMIT_USER", value_name = "NAME", global = true)]
     pub(crate) user: Option<String>,
     /// The file with the user's password; `-` is standard input.
     #[arg(long, env = "HERMIT_PASSWORD_FILE", value_name = "FILE", global = true)]
@@ -60,7 +61,7 @@ impl ConnectionArgs {
     /// Notes which way to log in was asked for by an option; the problem, if two were.
     pub(super) fn choose(&mut self, matches: &ArgMatches) -> Result<(), &'static str> {
         let given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
-        let (password, token) = (given("user") || given("password_file"), given("token_file"));
+        let (password, token) = (given("login_user") || given("password_file"), given("token_file"));
         if password && token {
             return Err("`--token-file` cannot be used with `--user` or `--password-file`: a token says whose it is");
         }

@@ -33,11 +33,16 @@ impl TestBroker {
     }
 
     pub fn start_in(dir: &Path) -> Self {
+        Self::start_with(dir, |_config| {})
+    }
+
+    pub fn start_with(dir: &Path, change: impl FnOnce(&mut BrokerConfig)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let mut config = BrokerConfig::new(dir);
         config.reserve_bytes = 0;
         config.limits.disk_low_bytes = 0;
         config.limits.disk_high_bytes = 0;
+        change(&mut config);
         let (broker, address) = runtime.block_on(async {
             let broker = Broker::open(config).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
