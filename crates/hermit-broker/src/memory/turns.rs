@@ -193,11 +193,11 @@ impl Turns {
     }
 
     fn choose(&mut self) -> Option<UnitId> {
-        if self.fresh_in_a_row < FRESH_IN_A_ROW || self.tried.is_empty() {
-            if let Some(id) = self.fresh.pop() {
-                self.fresh_in_a_row = self.fresh_in_a_row.saturating_add(1);
-                return Some(id);
-            }
+        if (self.fresh_in_a_row < FRESH_IN_A_ROW || self.tried.is_empty())
+            && let Some(id) = self.fresh.pop()
+        {
+            self.fresh_in_a_row = self.fresh_in_a_row.saturating_add(1);
+            return Some(id);
         }
         self.fresh_in_a_row = 0;
         self.tried.pop()
