@@ -9,6 +9,7 @@ use hermit_broker::{Broker, BrokerConfig, BrokerError, Committed, Position, Topi
 use hermit_log::disk::sim::{Fault, Op, Rng, SimDisk, Survival};
 use hermit_log::disk::{Disk, Open, read_file};
 use hermit_log::{Clock, Flusher, LogEnv, ManualClock};
+use hermit_proto::session::{AccessOperations, AccessResource, AccessRule, ListRulesRequest};
 use hermit_proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, TopicName};
 
 struct World {
@@ -282,6 +283,33 @@ fn what_a_start_has_read_of_the_manifest_survives_a_power_cut_also_after_a_faile
         let names: Vec<_> = broker.topics().iter().map(|topic| topic.meta.name.to_string()).collect();
         let expected: &[&str] = if there { &["__consumer_offsets", "b", "c"] } else { &["__consumer_offsets", "c"] };
         assert_eq!(names, expected, "seed {seed}");
+    }
+    assert!(shown > 0);
+}
+
+#[test]
+fn what_a_start_has_read_of_users_and_rules_survives_a_power_cut_also_after_a_failed_sync() {
+    let rule = |principal: &str| AccessRule {
+        principal: principal.into(),
+        resource: AccessResource::Broker,
+        operations: AccessOperations::ADMINISTER,
+    };
+    let rules = |broker: &Broker| broker.list_rules(&ListRulesRequest::default()).rules;
+    let mut shown = 0;
+    for seed in 0..20 {
+        let world = World::on(SimDisk::new(seed));
+        let broker = world.open().unwrap();
+        broker.add_rules(&[rule("a")]).unwrap();
+        world.disk.fail(Fault::error(Op::SyncDir, rustix::io::Errno::IO).on("data"));
+        broker.add_rules(&[rule("b")]).unwrap_err();
+        drop(broker);
+        world.disk.kill();
+        let broker = world.open().unwrap();
+        let read = rules(&broker);
+        shown += usize::from(read.len() == 2);
+        drop(broker);
+        world.disk.crash_with(Survival::Nothing, seed);
+        assert_eq!(rules(&world.open().unwrap()), read, "seed {seed}");
     }
     assert!(shown > 0);
 }

@@ -114,6 +114,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// Makes sure that what a start after an unclean stop has read is on the disk.
+    pub(crate) fn write_anew(&self) {
+        self.store.lock().write_anew();
+    }
+
     /// Reads users and rules, and sees to it that somebody can make more of them.
     pub(crate) fn open(
         config: AccessConfig,

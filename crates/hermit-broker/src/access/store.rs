@@ -101,6 +101,18 @@ impl Store {
         })
     }
 
+    /// Writes what was read once more, after an unclean stop: if a sync had failed before that, what is in the page cache is on no disk, and who was put out would be
+    /// back with the next power cut. A full disk keeps nobody from starting: then it stays as it is.
+    pub(crate) fn write_anew(&mut self) {
+        let Some(bytes) = self.content().filter(|bytes| !bytes.is_empty() && self.failed.is_none()) else { return };
+        if let Err(error) = write_atomically(&*self.disk, &self.dir, layout::ACCESS, &bytes) {
+            tracing::error!(error = %crate::error::line(&error), "users and rules could not be written once more after an unclean stop");
+            if error.kind() != io::ErrorKind::StorageFull {
+                self.failed = Some(format!("writing it after an unclean stop failed: {error}"));
+            }
+        }
+    }
+
     /// What the file holds, nothing where there is none; `None` where that cannot be told.
     fn content(&self) -> Option<Vec<u8>> {
         match read_file(&*self.disk, &self.dir.join(layout::ACCESS), MAX_BYTES) {

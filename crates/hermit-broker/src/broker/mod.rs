@@ -161,6 +161,9 @@ impl Broker {
         let Started { lock, manifest, reserve, topics, mut report } = start::start(&config, &env, events.as_ref(), &ids)?;
         let (access, damage) = access::open(&config, &env)?;
         report.access = damage;
+        if !report.clean {
+            access.write_anew();
+        }
         let registry = Arc::new(Registry::new());
         topics.iter().for_each(|topic| registry.insert(topic));
         let groups = Arc::new(Groups::new(

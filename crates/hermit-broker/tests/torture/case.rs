@@ -271,7 +271,9 @@ impl Case {
     fn refused_start(&mut self, error: &BrokerError) {
         self.world.tell(format!("refused: {error:?}"));
         let may = |struck| outcome::start_stops(struck) == StartStops::All;
-        let refuse = self.world.disk.is_off() || self.world.struck.iter().any(may);
+        // Where an earlier start has used the reserve up, and not a byte came free since.
+        let no_byte_left = self.world.full && error.is_retryable();
+        let refuse = no_byte_left || self.world.disk.is_off() || self.world.struck.iter().any(may);
         assert!(refuse, "a start was refused by nothing that may: {error:?}");
     }
 
