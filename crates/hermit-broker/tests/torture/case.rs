@@ -163,7 +163,7 @@ impl Case {
                 let told = partition.trouble().is_some() && !after_start;
                 sent.unwrap_or_else(|error| {
                     if !told {
-                        fail("not taken", &error)
+                        fail("not taken", &error);
                     }
                 });
             }
