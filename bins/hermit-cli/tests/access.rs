@@ -111,7 +111,7 @@ fn what_is_listed_can_be_read_by_programs_and_holds_no_secret() {
     let token = token.trim_end();
     assert!(token.starts_with("hmt_") && token.len() > 40, "a token");
     let user: Value =
-        site.ok(&["user", "list", "--output", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).last().unwrap();
+        site.ok(&["user", "list", "--output", "json"]).lines().next_back().map(|line| serde_json::from_str(line).unwrap()).unwrap();
     assert_eq!(
         (user["user"].as_str(), user["password"].as_bool(), user["enabled"].as_bool()),
         (Some("billing"), Some(false), Some(true))

@@ -1,4 +1,5 @@
 //! What clients may cost: memory follows what was received, time is bounded, and who goes away leaves nothing behind.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 

@@ -45,10 +45,6 @@ impl Harm {
         Self { path: path.to_owned(), kind, other, number: rng.below(1 << 30) as u64 }
     }
 
-    pub(crate) fn hits(&self, path: &Path) -> bool {
-        self.path == path || self.other.as_deref() == Some(path)
-    }
-
     pub(crate) fn inflict(&self, disk: &SimDisk) {
         let Some(bytes) = disk.bytes(&self.path) else { return };
         let within = |len: usize| usize::try_from(self.number).unwrap() % len.max(1);

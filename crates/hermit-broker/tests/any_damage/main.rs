@@ -1,6 +1,6 @@
 //! Files of a data directory deleted, emptied, cut, flipped, swapped and extended, in any combination: what is served is right, what is lost is named, the rest goes on,
 //! and an offline repair deals with what is left. `HERMIT_CASES` sets the number of random combinations, `HERMIT_SEED` the first.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 mod check;
 mod harm;
@@ -47,7 +47,7 @@ fn torture_no_combination_of_harms_costs_more_than_it_must() {
         for thread in 0..threads {
             let worlds = &worlds;
             scope.spawn(move || {
-                (first + thread..first + count).step_by(usize::try_from(threads).unwrap()).for_each(|seed| combine(worlds, seed))
+                (first + thread..first + count).step_by(usize::try_from(threads).unwrap()).for_each(|seed| combine(worlds, seed));
             });
         }
     });

@@ -176,6 +176,7 @@ impl Seen {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "producer and consumer compare times of this machine")]
 fn now_micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
