@@ -287,14 +287,27 @@ pub(crate) fn unreadable(
     Ok(Damage { position, next_position: len_bytes, from: expected, next: None })
 }
 
-/// The damage at `job.position`, where a frame should be and is not, or is not whole.
-pub(crate) fn first_damage(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io::Result<Damage> {
-    let mut reader = FrameReader::new(file, len_bytes);
-    if let Found::BadBody(prefix) = reader.frame(job.position, job.salt)?
-        && belongs(&prefix, job.expected, job.next_base)
-    {
-        let next_position = job.position.saturating_add(prefix.frame_bytes());
-        return Ok(Damage { position: job.position, next_position, from: job.expected, next: Some(prefix.next_offset()) });
+/// The damage at `job.position`, where a frame should be and is not, or is not whole; `None` where it is there after all, and `admits` it.
+pub(crate) fn first_damage(
+    file: &dyn DiskFile,
+    len_bytes: u64,
+    job: &ScanJob<'_>,
+    admits: impl FnOnce(&FramePrefix) -> bool,
+) -> io::Result<Option<Damage>> {
+    // Reads the frame and no more: what is unreadable behind it says nothing about it.
+    let mut reader = FrameReader::prefixes(file, len_bytes);
+    match reader.frame(job.position, job.salt)? {
+        Found::Frame(view) if belongs(&view.prefix, job.expected, job.next_base) && admits(&view.prefix) => return Ok(None),
+        Found::BadBody(prefix) if belongs(&prefix, job.expected, job.next_base) => {
+            let next_position = job.position.saturating_add(prefix.frame_bytes());
+            return Ok(Some(Damage {
+                position: job.position,
+                next_position,
+                from: job.expected,
+                next: Some(prefix.next_offset()),
+            }));
+        }
+        _ => {}
     }
-    unreadable(&mut reader, job.position, len_bytes, job.expected, job)
+    unreadable(&mut reader, job.position, len_bytes, job.expected, job).map(Some)
 }

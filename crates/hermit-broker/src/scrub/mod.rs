@@ -228,7 +228,9 @@ impl Broker {
                 tracing::error!(%topic, %partition, %base, error = %error_line, "a segment cannot be verified; it is tried again later");
             }
             What::GiveUp => match current.scrub.give_up() {
-                Ok(range) => {
+                // What cannot be read may lie farther on: it goes on there.
+                Ok(None) => return,
+                Ok(Some(range)) => {
                     tracing::error!(error = %error_line, from = %range.from, next = %range.next, "what cannot be read for so long counts as damaged");
                     self.scrub_found(&current.partition, &range);
                     // It goes on behind that.

@@ -1,5 +1,6 @@
 //! Damage that reading meets: where it ends, and that it is remembered.
 
+use std::io;
 use std::sync::Arc;
 
 use hermit_proto::Offset;
@@ -16,23 +17,38 @@ pub(super) fn corrupt(range: &FencedRange, from: Offset) -> LogError {
     LogError::Corrupt { from: from.max(range.from), next: range.next }
 }
 
+/// What holds where damage can only be left behind by the index, and that cannot be read just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hints {
+    /// It is tried again another time.
+    Needed,
+    /// It was tried for long enough: all behind the damage is lost.
+    GivenUp,
+}
+
 impl Inner {
-    /// Damage that reading has met at `position`: finds its end, and remembers it.
+    /// Damage that reading has met at `position`: finds its end, and remembers it. An error where it is none when it is read again, or cannot be read.
     pub(super) fn fence(&self, segment: &Arc<Segment>, position: u64) -> Result<FencedRange, LogError> {
-        let file = segment.file().map_err(|source| LogError::io("read", &segment.wal.path(), source))?;
-        self.fence_in(segment, position, None, &*file)
+        let path = segment.wal.path();
+        let failed = |source| LogError::io("read", &path, source);
+        let file = segment.file().map_err(failed)?;
+        let fenced = self.fence_in(segment, position, None, &*file, Hints::Needed)?;
+        fenced.ok_or_else(|| failed(io::Error::other("a frame was damaged when it was read, and is not when read again")))
     }
 
-    /// [`Inner::fence`], as `file` shows the segment. `expected` is the offset behind the frames before, where that is known.
+    /// [`Inner::fence`], as `file` shows the segment; `None` where the frame at `position` is good after all. `expected` is the offset behind the frames before, where
+    /// that is known.
     pub(super) fn fence_in(
         &self,
         segment: &Arc<Segment>,
         position: u64,
         expected: Option<Offset>,
         file: &dyn DiskFile,
-    ) -> Result<FencedRange, LogError> {
+        need: Hints,
+    ) -> Result<Option<FencedRange>, LogError> {
         let read_error = |source| LogError::io("read", &segment.wal.path(), source);
-        let hints = segment.entries().unwrap_or_default();
+        let entries = segment.entries();
+        let hints = entries.as_deref().unwrap_or_default();
         let (next_base, limit, end) = {
             let view = self.view.read();
             let next_base = view.segment_behind(segment.base).map(|next| next.base);
@@ -56,9 +72,14 @@ impl Inner {
             expected,
             next_base,
             index_interval_bytes: self.segment_env.index_interval_bytes,
-            hints: &hints,
+            hints,
         };
-        let damage = scan::first_damage(file, limit, &job).map_err(read_error)?;
+        let damage = scan::first_damage(file, limit, &job, |prefix| segment.admits(prefix)).map_err(read_error)?;
+        let Some(damage) = damage else { return Ok(None) };
+        // Without its index all of the segment would seem lost, for good.
+        if let (None, Hints::Needed, Err(source)) = (damage.next, need, entries) {
+            return Err(read_error(source));
+        }
         let range = FencedRange {
             segment: segment.base,
             position,
@@ -67,7 +88,7 @@ impl Inner {
             next: damage.next.unwrap_or(end),
         };
         self.remember(segment, range);
-        Ok(range)
+        Ok(Some(range))
     }
 
     fn remember(&self, segment: &Arc<Segment>, range: FencedRange) {

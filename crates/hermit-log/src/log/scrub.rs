@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use hermit_proto::{FramePrefix, Offset};
+use rustix::io::Errno;
 
+use super::fence::Hints;
 use super::{Inner, Log};
 use crate::disk::{DiskFile, Open};
 use crate::error::LogError;
@@ -117,7 +119,14 @@ impl Log {
             }
             let failed = |source| LogError::io("verify", &segment.wal.path(), source);
             let file = ScrubFile::new(opened.map_err(failed)?, sealed.len_bytes);
-            let stored = segment.read_stored(&*inner.env.disk).map_err(failed)?;
+            let stored = match segment.read_stored(&*inner.env.disk) {
+                // It is derived, and made again from what is read here: where it lies on a bad sector, the segment is verified all the same.
+                Err(source) if source.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                    tracing::warn!(path = %segment.wal.path().display(), error = %source, "the index of this segment cannot be read, and is made again");
+                    None
+                }
+                stored => stored.map_err(failed)?,
+            };
             let index = IndexWalk {
                 is_wrong: stored.is_none(),
                 stored: stored.unwrap_or_default(),
@@ -147,16 +156,29 @@ impl Scrub {
         stepped
     }
 
-    /// What cannot be read where the last step failed is fenced, as if it were damaged, and is gone past.
+    /// What cannot be read where the last step failed is fenced, as if it were damaged, and is gone past: the frame that holds it, not those before, which were
+    /// to be read together with it. `None` where all can be read by now.
     ///
     /// # Errors
     /// Those of [`Scrub::step`].
-    pub fn give_up(&mut self) -> Result<FencedRange, LogError> {
+    pub fn give_up(&mut self) -> Result<Option<FencedRange>, LogError> {
         let file = self.file.past_errors();
-        let fenced = self.log.inner.fence_in(&self.segment, self.position, Some(self.expected), &file);
+        let given_up = self.give_up_in(&file);
         file.give_back();
-        let range = fenced?;
-        self.pass(&range);
+        given_up
+    }
+
+    fn give_up_in(&mut self, file: &ScrubFile) -> Result<Option<FencedRange>, LogError> {
+        let inner = Arc::clone(&self.log.inner);
+        // No read that failed went farther than this, or than the frame that is met first.
+        let until = self.position.saturating_add(scan::CHUNK_BYTES as u64);
+        if self.frames_until(until, Some(file)).map_err(|source| self.error(source))? {
+            return Ok(None);
+        }
+        let range = inner.fence_in(&self.segment, self.position, Some(self.expected), file, Hints::GivenUp)?;
+        if let Some(range) = &range {
+            self.pass(range);
+        }
         Ok(range)
     }
 
@@ -172,16 +194,19 @@ impl Scrub {
         }
         let begin = self.position;
         while self.position < self.sealed.len_bytes && self.position - begin < max_bytes.max(1) {
-            let fenced = Arc::clone(&inner.view.read().fenced);
-            let known = fenced.next_in(self.segment.base, self.position);
+            let known = inner.view.read().fenced.next_in(self.segment.base, self.position);
             if let Some(range) = known.filter(|range| range.position <= self.position) {
                 self.pass(&range);
                 continue;
             }
-            let until = known.map_or(self.sealed.len_bytes, |range| range.position).min(begin.saturating_add(max_bytes.max(1)));
-            let is_good = self.frames_until(until).map_err(|source| self.error(source))?;
-            if !is_good && !self.is_good_after_all().map_err(|source| self.error(source))? {
-                let range = inner.fence_in(&self.segment, self.position, Some(self.expected), &self.file)?;
+            let until = begin.saturating_add(max_bytes.max(1));
+            let is_good = self.frames_until(until, None).map_err(|source| self.error(source))?;
+            if is_good || self.is_good_after_all().map_err(|source| self.error(source))? {
+                continue;
+            }
+            // `None` where it is good now: the loop goes over it.
+            let range = inner.fence_in(&self.segment, self.position, Some(self.expected), &self.file, Hints::Needed)?;
+            if let Some(range) = range {
                 self.pass(&range);
                 step.damaged.push(range);
             }
@@ -194,9 +219,12 @@ impl Scrub {
     }
 
     /// Goes through good frames that begin before `until`. Whether that was reached.
-    fn frames_until(&mut self, until: u64) -> io::Result<bool> {
-        let mut reader = FrameReader::new(&self.file, self.sealed.len_bytes);
-        while self.position < until {
+    fn frames_until(&mut self, until: u64, file: Option<&ScrubFile>) -> io::Result<bool> {
+        // What is known to be damaged may be unreadable, and is not to be read with what lies before it.
+        let known = self.log.inner.view.read().fenced.next_in(self.segment.base, self.position);
+        let end = known.map_or(self.sealed.len_bytes, |range| range.position).min(self.sealed.len_bytes);
+        let mut reader = FrameReader::new(file.unwrap_or(&self.file), end);
+        while self.position < until.min(end) {
             let Found::Frame(view) = reader.frame(self.position, &self.segment.salt)? else { return Ok(false) };
             let prefix = view.prefix;
             if !scan::belongs(&prefix, self.expected, Some(self.sealed.end)) {
@@ -209,11 +237,12 @@ impl Scrub {
         Ok(true)
     }
 
-    /// Reads the frame again, from the disk where it was not in the page cache: what was read wrongly once is not lost.
+    /// Reads the frame again, from the disk: what was read wrongly once, or has changed in memory, is not lost. Nothing here waits to be written.
     fn is_good_after_all(&mut self) -> io::Result<bool> {
         self.file.give_back();
         let begin = self.position;
-        let is_good = self.frames_until(begin.saturating_add(1))?;
+        self.file.drop_cached(begin - begin % scan::CHUNK_BYTES as u64, self.sealed.len_bytes.saturating_sub(begin));
+        let is_good = self.frames_until(begin.saturating_add(1), None)?;
         if is_good {
             tracing::warn!(path = %self.segment.wal.path().display(), position = begin, "a frame was damaged when it was read, and is not when read again");
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ type Hook = (On, PathBuf, Box<dyn FnOnce() + Send>);
 
 /// What is to happen, once.
 #[derive(Clone, Default)]
-pub(crate) struct Hooks(Arc<Mutex<Option<Hook>>>);
+pub(crate) struct Hooks(Arc<Mutex<Option<Hook>>>, Arc<Mutex<Option<(PathBuf, Range<u64>)>>>);
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,6 +34,16 @@ impl Hooks {
     /// Has something happen the next time that the file is opened or synced; any file where the path is empty.
     pub(crate) fn once(&self, on: On, path: impl Into<PathBuf>, what: impl FnOnce() + Send + 'static) {
         *self.0.lock().unwrap() = Some((on, path.into(), Box::new(what)));
+    }
+
+    /// From now on this part of a file cannot be read; `None`: all can.
+    pub(crate) fn set_bad_sector(&self, bad: Option<(PathBuf, Range<u64>)>) {
+        *self.1.lock().unwrap() = bad;
+    }
+
+    fn bad_sector_in(&self, path: &Path, bytes: Range<u64>) -> Option<Range<u64>> {
+        let bad = self.1.lock().unwrap().clone();
+        bad.filter(|(of, bad)| of == path && bad.start < bytes.end && bytes.start < bad.end).map(|(_, bad)| bad)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -106,7 +117,13 @@ impl Disk for Hooked {
 
 impl DiskFile for HookedFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        let read = self.file.read_at(buf, position);
+        let bad = self.hooks.bad_sector_in(&self.path, position..position.saturating_add(buf.len() as u64));
+        let read = match bad {
+            Some(bad) if bad.start <= position => return Err(rustix::io::Errno::IO.into()),
+            // As `pread` does: what comes before.
+            Some(bad) => self.file.read_at(&mut buf[..usize::try_from(bad.start - position).unwrap()], position),
+            None => self.file.read_at(buf, position),
+        };
         self.hooks.strike(On::Read, &self.path);
         read
     }

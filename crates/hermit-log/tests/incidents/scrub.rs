@@ -183,12 +183,83 @@ fn what_cannot_be_read_is_told_and_fenced_only_where_somebody_gives_it_up() {
     scrub.step(3 * FRAME_BYTES).unwrap();
     bench.disk.fail(Fault::error(Op::Read, Errno::IO).on("00000000000000000010.wal").forever());
     scrub.step(1).unwrap_err();
-    let given_up = scrub.give_up().unwrap();
+    let given_up = scrub.give_up().unwrap().unwrap();
     bench.disk.heal();
     // All of it is in one page, and what leads on behind is not readable either.
     assert_eq!((given_up.from, given_up.next, log.fenced()), (Offset(13), Offset(20), vec![given_up]));
     assert_eq!(scrub.step(1000).unwrap().verdict, ScrubVerdict::Done { rebuilt_index: false });
     assert_eq!(consume(&log, 0, 500).frames, numbers(&[0..13, 20..50]));
+}
+
+/// Three segments of some 400 frames of 100 bytes; the last is still written to.
+fn long(bench: &Bench) -> (Log, crate::hooked::Hooks) {
+    let config = LogConfig { segment_bytes: 40_000, index_interval_bytes: 1000, ..LogConfig::default() };
+    let (log, _) = bench.open(&config, false, 3);
+    for _ in 0..100 {
+        append_many(&log, 10);
+        log.flush().unwrap();
+    }
+    drop(log);
+    bench.disk.kill();
+    bench.open_hooked(&config, false, 4)
+}
+
+#[test]
+fn where_a_sector_cannot_be_read_the_frames_in_it_are_given_up_and_none_before() {
+    let bench = Bench::new();
+    let (log, hooks) = long(&bench);
+    let all = consume(&log, 0, 500).frames;
+    hooks.set_bad_sector(Some((wal(0), 8192..12288)));
+    let mut scrub = log.scrub(Offset(0)).unwrap().unwrap();
+    let (mut ranges, mut tries) = (Vec::new(), 0);
+    loop {
+        match scrub.step(512 << 10) {
+            Ok(step) if step.verdict == ScrubVerdict::More => {}
+            Ok(_) => break,
+            Err(LogError::Io { .. }) => ranges.extend(scrub.give_up().unwrap()),
+            Err(other) => panic!("{other}"),
+        }
+        tries += 1;
+        assert!(tries < 100, "it goes on");
+    }
+    // Frames of 100 bytes, of which the sector holds those from the 82nd to the 123rd in whole or in part.
+    let (first, behind) = (8192 / FRAME_BYTES, 12288_u64.div_ceil(FRAME_BYTES));
+    assert_eq!(ranges.first().map(|range| range.from.0), Some(first), "what lies before is good: {ranges:?}");
+    let lost_until = log.fenced().last().unwrap().next.0;
+    assert!(lost_until >= behind && lost_until <= behind + 10, "the next index entry leads on: {:?}", log.fenced());
+    // In the next pass, nothing is tried there again.
+    let mut again = log.scrub(Offset(0)).unwrap().unwrap();
+    assert!(matches!(again.step(512 << 10).unwrap().verdict, ScrubVerdict::Done { .. }));
+    hooks.set_bad_sector(None);
+    let expected: Vec<_> = all.into_iter().filter(|offset| *offset < first || *offset >= lost_until).collect();
+    assert_eq!(consume(&log, 0, 500).frames, expected);
+}
+
+#[test]
+fn what_can_be_read_again_when_it_is_given_up_is_not_lost() {
+    let bench = Bench::new();
+    let (log, hooks) = long(&bench);
+    hooks.set_bad_sector(Some((wal(0), 8192..12288)));
+    let mut scrub = log.scrub(Offset(0)).unwrap().unwrap();
+    scrub.step(512 << 10).unwrap_err();
+    hooks.set_bad_sector(None);
+    assert_eq!((scrub.give_up().unwrap(), log.fenced()), (None, vec![]));
+    assert_eq!(scrub.step(512 << 10).unwrap().verdict, ScrubVerdict::Done { rebuilt_index: false });
+}
+
+#[test]
+fn an_index_that_cannot_be_read_is_made_again_and_its_segment_verified() {
+    let bench = Bench::new();
+    let (log, hooks) = long(&bench);
+    hooks.set_bad_sector(Some((idx(0), 0..512)));
+    let mut scrub = log.scrub(Offset(0)).unwrap().unwrap();
+    // The file that is made anew lies elsewhere.
+    hooks.set_bad_sector(None);
+    assert_eq!(scrub.step(512 << 10).unwrap().verdict, ScrubVerdict::Done { rebuilt_index: true });
+    assert_eq!(
+        log.scrub(Offset(0)).unwrap().unwrap().step(512 << 10).unwrap().verdict,
+        ScrubVerdict::Done { rebuilt_index: false }
+    );
 }
 
 #[test]
