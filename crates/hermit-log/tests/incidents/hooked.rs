@@ -18,11 +18,12 @@ pub(crate) enum On {
     Read,
 }
 
+type BadSector = (PathBuf, Range<u64>);
 type Hook = (On, PathBuf, Box<dyn FnOnce() + Send>);
 
 /// What is to happen, once.
 #[derive(Clone, Default)]
-pub(crate) struct Hooks(Arc<Mutex<Option<Hook>>>, Arc<Mutex<Option<(PathBuf, Range<u64>)>>>);
+pub(crate) struct Hooks(Arc<Mutex<Option<Hook>>>, Arc<Mutex<Option<BadSector>>>);
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
