@@ -165,7 +165,7 @@ impl Figures {
         let covered = log.lines().filter_map(|line| line.split_once(" cov: ")?.1.split(' ').next()?.parse().ok());
         Self {
             executions: stat("number_of_executed_units"),
-            coverage: covered.last().unwrap_or(0),
+            coverage: covered.max().unwrap_or(0),
             new_inputs: stat("new_units_added"),
             peak_rss_mib: stat("peak_rss_mb"),
         }

@@ -39,7 +39,16 @@ fn plan(protocol: Protocol, safety: Safety) -> produce::Plan {
 #[test]
 fn one_case_of_each_kind() {
     let consume = |shape, reader| Load::Consume(consume::Plan { shape, reader, check: Check::Heads, partitions: 2 });
-    let sdk = |side| Load::Sdk(sdk::Plan { side, compression: hermit_load::Compression::None, safety: Safety::Os, connections: 1 });
+    let sdk = |side, tls| {
+        Load::Sdk(sdk::Plan {
+            side,
+            compression: hermit_load::Compression::None,
+            safety: Safety::Os,
+            connections: 1,
+            value_bytes: 100,
+            tls,
+        })
+    };
     let loads = [
         Load::Produce(plan(Protocol::V1, Safety::Os)),
         Load::Produce(plan(Protocol::V2, Safety::Sync)),
@@ -47,8 +56,10 @@ fn one_case_of_each_kind() {
         consume(Shape::v2(100, 10), Protocol::V1),
         consume(Shape::v2(100, 10), Protocol::V2),
         consume(Shape::v1(1 << 20, 1), Protocol::V2),
-        sdk(sdk::Side::Produce(hermit_load::Results::PerBatch)),
-        sdk(sdk::Side::Consume(hermit_load::Check::Order)),
+        sdk(sdk::Side::Produce(hermit_load::Results::PerBatch), false),
+        sdk(sdk::Side::Produce(hermit_load::Results::PerBatch), true),
+        sdk(sdk::Side::Consume(hermit_load::Check::Order), false),
+        sdk(sdk::Side::Consume(hermit_load::Check::Order), true),
         Load::SyncLatency(durable::OneAtATime { protocol: Protocol::V1, under_load: true }),
         Load::EndToEnd(lag::Plan { shares: vec![50], safety: Safety::Os }),
         Load::Start(start::Plan { partitions: 3 }),

@@ -1,5 +1,4 @@
 //! Good clients notice nothing of slow, hostile and idle ones: `cargo xtask crowd` in small.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
 use std::time::Duration;

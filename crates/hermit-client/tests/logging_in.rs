@@ -1,4 +1,5 @@
 //! What the SDK makes of refused, withdrawn and postponed logins: a fake broker says what it is told to.
+#![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
 mod support;
 
@@ -152,7 +153,7 @@ async fn pages_of_rules_that_do_not_lead_on_end_the_asking() {
     assert!(matches!(listed, Err(Error::Protocol { .. })), "{listed:?}");
     let adding = async {
         let unit = peer.expect(Operation::AddRules).await;
-        assert_eq!(AddRulesRequest::decode(unit.key(), unit.payload()).unwrap().rules, [rule.clone()]);
+        assert_eq!(AddRulesRequest::decode(unit.key(), unit.payload()).unwrap().rules, std::slice::from_ref(&rule));
         peer.respond(unit.correlation(), &hermit_proto::session::AddRulesResponse { changed: 1 }).await;
         let unit = peer.expect(Operation::WhoAmI).await;
         peer.respond(unit.correlation(), &WhoAmIResponse { principal: "ann".into(), login: LoginKind::Password }).await;

@@ -1,5 +1,5 @@
 //! The SDK over TLS: what goes well as it does without, and what is said where it does not.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../../hermit-broker/tests/pki/mod.rs"]
 mod pki;

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let missing: [(&str, fn(&mut Given)); 4] = [
+        let missing: [(_, fn(&mut Given)); 4] = [
             ("`tls_cert`", |given| given.tls_cert = None),
             ("`tls_key`", |given| given.tls_key = None),
             ("`tls_client_ca`", |given| given.tls_client_auth = Some(ClientAuthName::Required)),
