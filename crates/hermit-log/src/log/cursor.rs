@@ -11,6 +11,7 @@ use super::fence::corrupt;
 use super::range::Range;
 use crate::disk::DiskFile;
 use crate::error::LogError;
+use crate::fenced::FencedRange;
 use crate::scan::FrameReader;
 use crate::segment::Segment;
 use crate::view::{End, Until};
@@ -125,13 +126,15 @@ impl Cursor {
     }
 
     fn try_next(&mut self, max_bytes: u64, until: Until) -> Result<Option<Range>, LogError> {
-        match self.step(until)? {
-            Some(next) => {
-                let file = next.segment.file().map_err(|source| LogError::io("read", &next.segment.wal.path(), source))?;
-                self.range(next, file, max_bytes).map(Some)
+        while let Some(next) = self.step(until)? {
+            let file = next.segment.file().map_err(|source| LogError::io("read", &next.segment.wal.path(), source))?;
+            match self.range(next, file, max_bytes) {
+                // Nothing is lost that a reader could be told of, who would be sent back to here.
+                Err(LogError::Corrupt { next, .. }) if next <= self.next && self.skip_fenced() => {}
+                result => return result.map(Some),
             }
-            None => Ok(None),
         }
+        Ok(None)
     }
 
     /// Goes to the segment in which the next range lies, without reading anything.
@@ -154,6 +157,10 @@ impl Cursor {
             let damage = fenced.next_in(segment.base, self.position);
             if let Some(range) = damage.filter(|range| range.position <= self.position && self.next < range.next) {
                 return Err(corrupt(&range, self.next));
+            }
+            // Damage that hides no offset.
+            if damage.is_some() && self.skip_fenced() {
+                continue;
             }
             if self.position >= limit {
                 if segment.base >= end.segment {
@@ -218,11 +225,7 @@ impl Cursor {
                 Ok(Some(range)) => range,
                 Ok(None) => return Ok(()),
                 Err(LogError::Corrupt { next, .. }) => {
-                    if next <= self.next && self.segment.is_some() {
-                        self.skip_fenced();
-                    } else {
-                        *self = self.log.cursor_past_damage(next, until)?;
-                    }
+                    *self = self.log.cursor_past_damage(next.max(self.next), until)?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -248,13 +251,14 @@ impl Cursor {
         }
     }
 
-    /// Steps over damage that hides an unknown number of offsets.
-    fn skip_fenced(&mut self) {
-        let Some(segment) = &self.segment else { return };
+    /// Steps over the damage at the cursor, and answers whether that led on.
+    fn skip_fenced(&mut self) -> bool {
+        let Some(segment) = &self.segment else { return false };
         let fenced = self.log.inner.view.read().fenced.next_in(segment.base, self.position);
-        if let Some(range) = fenced {
-            self.position = self.position.max(range.next_position);
-            self.next = self.next.max(range.next);
-        }
+        let is_here = |range: &FencedRange| range.position <= self.position && self.position < range.next_position;
+        let Some(range) = fenced.filter(is_here) else { return false };
+        self.position = range.next_position;
+        self.next = self.next.max(range.next);
+        true
     }
 }
