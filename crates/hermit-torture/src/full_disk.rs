@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Records that are read at most while the disk is full.
 const READ: usize = 100;
 /// How long a commit is tried that may be refused.
-const IMPATIENT: Duration = Duration::from_millis(500);
+const IMPATIENT: Duration = Duration::from_secs(3);
 /// A topic that is deleted while the disk is full.
 const SPARE: &str = "spare";
 /// A group that commits then.
@@ -68,7 +68,7 @@ impl Plan {
 ///
 /// When something does not go on while the disk is full, or does not go on again when it is not.
 pub async fn run(mut setup: Setup, mount: &Mount, plan: &Plan, mut said: impl FnMut(usize, Deed, &Recovery)) -> Result<Report> {
-    setup.dir = mount.path().join("broker");
+    setup.data = mount.path().join("data");
     let begun = Instant::now();
     let mut random = fastrand::Rng::with_seed(plan.seed);
     setup.args.extend(kill::arguments());
@@ -93,8 +93,12 @@ pub async fn run(mut setup: Setup, mount: &Mount, plan: &Plan, mut said: impl Fn
         let (deed, kills) = if random.bool() { (Deed::KilledWhileFull, 1) } else { (Deed::Stopped, 0) };
         recorder.befell(deed);
         match deed {
-            // Where not even the mark of a clean stop finds space, it is none, and says so.
-            Deed::Stopped => drop(broker.halt().await),
+            // Where logs find no space to be closed, the stop is no clean one, and says so.
+            Deed::Stopped => {
+                if let Err(error) = broker.halt().await {
+                    tracing::warn!("{error:#}");
+                }
+            }
             _ => broker.kill().await?,
         }
         let down = Instant::now();
@@ -174,8 +178,13 @@ impl Run {
 
     /// A commit needs space, too: below the low threshold it is refused, for now, as what producers send is.
     async fn commit(&self, must: bool) -> Result<()> {
+        let offsets = {
+            let client = self.target.client()?;
+            let offsets = client.admin().list_offsets("orders", 0, OffsetQuery::Latest).await?;
+            client.close().await;
+            offsets
+        };
         let client = if must { self.target.client()? } else { self.target.impatient_client(IMPATIENT)? };
-        let offsets = client.admin().list_offsets("orders", 0, OffsetQuery::Latest).await?;
         match client.admin().commit_group(GROUP, &[("orders", 0.into(), offsets.offset)]).await {
             Ok(()) => {}
             Err(error) if error.is_retryable() && !must => {}

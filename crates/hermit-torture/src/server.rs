@@ -25,8 +25,10 @@ const LOG_TAIL_LINES: usize = 20;
 pub struct Setup {
     /// The `hermitd` to run.
     pub binary: PathBuf,
-    /// A folder of its own: the data goes to `data` in it, what the broker writes to standard error to `hermitd.log`.
+    /// A folder of its own: what the broker writes to standard error goes to `hermitd.log` in it.
     pub dir: PathBuf,
+    /// Where the broker keeps its data: `data` in that folder, if nobody says otherwise.
+    pub data: PathBuf,
     /// More arguments.
     pub args: Vec<OsString>,
     /// A program and its arguments that `hermitd` is started under, such as `strace`; it must replace itself by `hermitd`.
@@ -37,13 +39,13 @@ impl Setup {
     /// The broker at `binary`, with its data and log in `dir`.
     #[must_use]
     pub fn new(binary: &Path, dir: &Path) -> Self {
-        Self { binary: binary.to_owned(), dir: dir.to_owned(), args: Vec::new(), under: Vec::new() }
+        Self { binary: binary.to_owned(), dir: dir.to_owned(), data: dir.join("data"), args: Vec::new(), under: Vec::new() }
     }
 
     /// Where the broker keeps its data.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
-        self.dir.join("data")
+        self.data.clone()
     }
 
     fn log(&self) -> PathBuf {

@@ -80,7 +80,7 @@ impl Broker {
         let data_dir = &self.inner.config.data_dir;
         let marked = match failed {
             Some(error) => Err(error),
-            // From the reserve if need be: a stop on a full disk is a clean one, too.
+            // From the reserve if need be: logs that found the space to be closed are not to be recovered for the want of a mark.
             None => self.inner.reserve.with(|| {
                 let marked = manifest.bytes().and_then(|bytes| clean::write(&*self.inner.env.disk, data_dir, &bytes));
                 marked.map_err(|error| BrokerError::io("mark the clean stop in", data_dir, error))
