@@ -3,6 +3,7 @@
 use hermit_proto::session::{AccessOperations, AccessResource, AccessRule, NamePattern, PutUserMode};
 use hermit_proto::{Secret, UserName};
 
+use super::change::Asker;
 use super::state::NewUser;
 use super::{Access, FirstAdministrator, token};
 use crate::error::BrokerError;
@@ -41,7 +42,7 @@ impl Access {
             resource,
             operations: AccessOperations::ADMINISTER,
         });
-        self.change(|state| {
+        self.changed_by(&Asker::Embedder).change(|state| {
             let password = password.since(state.revision);
             let new = NewUser {
                 name: user.clone(),

@@ -34,6 +34,7 @@ use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq as _;
 
 pub(crate) use authority::{Authority, Principal, check};
+pub(crate) use change::{Asker, Change};
 pub use config::{AccessConfig, FirstAdministrator, PasswordHashing};
 pub(crate) use login::{Attempt, Began, Credential, Login, LoginError};
 pub(crate) use logins::Slot;

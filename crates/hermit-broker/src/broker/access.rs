@@ -7,7 +7,7 @@ use hermit_proto::session::{AccessRule, ListRulesRequest, ListRulesResponse, Lis
 use hermit_proto::{Secret, UserName};
 
 use super::Broker;
-use crate::access::{Access, AccessDamage};
+use crate::access::{Access, AccessDamage, Asker, Change};
 use crate::config::BrokerConfig;
 use crate::error::BrokerError;
 use crate::ids::Ids;
@@ -34,7 +34,7 @@ impl Broker {
     /// [`BrokerError::UserExists`], [`BrokerError::UnknownUser`], [`BrokerError::LastAdministrator`], [`BrokerError::AccessReadOnly`]; the name or the password is
     /// not allowed; a limit is reached; the disk refuses.
     pub fn put_user(&self, request: &PutUserRequest) -> Result<bool, BrokerError> {
-        self.change_access(|access| access.put_user(request))
+        self.change_access(&Asker::Embedder, |change| change.put_user(request))
     }
 
     /// Deletes a user, its tokens, and the rules that name it. Its sessions end.
@@ -42,7 +42,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::UnknownUser`], [`BrokerError::LastAdministrator`], [`BrokerError::AccessReadOnly`]; the disk refuses.
     pub fn delete_user(&self, user: &UserName) -> Result<(), BrokerError> {
-        self.change_access(|access| access.delete_user(user))
+        self.change_access(&Asker::Embedder, |change| change.delete_user(user))
     }
 
     /// Makes a token for a user. Nobody can tell it again.
@@ -50,7 +50,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::UnknownUser`], [`BrokerError::TokenExists`], [`BrokerError::AccessReadOnly`]; the label is not allowed; the limit is reached; the disk refuses.
     pub fn create_token(&self, user: &UserName, label: &str) -> Result<Secret, BrokerError> {
-        self.change_access(|access| access.create_token(user, label))
+        self.change_access(&Asker::Embedder, |change| change.create_token(user, label))
     }
 
     /// Deletes a token. Sessions that it opened end.
@@ -58,7 +58,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::UnknownUser`], [`BrokerError::UnknownToken`], [`BrokerError::LastAdministrator`], [`BrokerError::AccessReadOnly`]; the disk refuses.
     pub fn delete_token(&self, user: &UserName, label: &str) -> Result<(), BrokerError> {
-        self.change_access(|access| access.delete_token(user, label))
+        self.change_access(&Asker::Embedder, |change| change.delete_token(user, label))
     }
 
     /// Allows more, all of it or nothing; answers how many of the rules changed something.
@@ -66,7 +66,7 @@ impl Broker {
     /// # Errors
     /// A rule means nothing; a limit is reached; [`BrokerError::AccessReadOnly`]; the disk refuses.
     pub fn add_rules(&self, rules: &[AccessRule]) -> Result<u32, BrokerError> {
-        self.change_access(|access| access.add_rules(rules))
+        self.change_access(&Asker::Embedder, |change| change.add_rules(rules))
     }
 
     /// Takes back what rules allow; answers how many of them changed something.
@@ -74,7 +74,7 @@ impl Broker {
     /// # Errors
     /// [`BrokerError::LastAdministrator`], [`BrokerError::AccessReadOnly`]; the disk refuses.
     pub fn delete_rules(&self, rules: &[AccessRule]) -> Result<u32, BrokerError> {
-        self.change_access(|access| access.delete_rules(rules))
+        self.change_access(&Asker::Embedder, |change| change.delete_rules(rules))
     }
 
     /// A page of the users.
@@ -97,11 +97,18 @@ impl Broker {
     }
 
     /// What takes rights away must be possible on a full disk, too.
-    fn change_access<T>(&self, change: impl Fn(&Access) -> Result<T, BrokerError>) -> Result<T, BrokerError> {
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`] where `asker` may not, or may not any more; those of the change.
+    pub(crate) fn change_access<T>(
+        &self,
+        asker: &Asker,
+        change: impl Fn(&Change<'_>) -> Result<T, BrokerError>,
+    ) -> Result<T, BrokerError> {
         if *self.inner.phase.borrow() >= super::Phase::Closed {
             return Err(BrokerError::ShuttingDown);
         }
-        let changed = self.inner.reserve.with(|| change(&self.inner.access))?;
+        let changed = self.inner.reserve.with(|| change(&self.inner.access.changed_by(asker)))?;
         self.inner.groups.access_changed();
         Ok(changed)
     }

@@ -177,3 +177,35 @@ async fn a_pattern_gets_the_topics_that_the_member_may_consume_as_rules_change()
     let refused = anna.response::<GroupHeartbeatResponse>(waiting).await.unwrap_err();
     assert_eq!((refused.status, refused.field.as_str()), (Status::NotAuthorized, "group"));
 }
+
+/// An administrator who is being removed may have filled the queue with whom to come back as.
+#[tokio::test]
+async fn what_a_removed_administrator_has_in_the_queue_changes_nothing_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    // Dear enough that the queue is long when the first is done.
+    config.access.hashing = PasswordHashing { memory_kib: 4096, passes: 2 };
+    let server = Server::with(config).await;
+    put(&server, "eve", "p");
+    allow(&server, "eve", &AccessResource::Broker, AccessOperations::ADMINISTER);
+    let mut eve = log_in(&server, "eve", "p").await.unwrap();
+    let mut asked = Vec::new();
+    for number in 0..12 {
+        let request = PutUserRequest { mode: PutUserMode::Create, ..change_password(&format!("back{number}"), "p") };
+        asked.push(eve.request(&request).await);
+    }
+    let users = || server.broker.list_users(&ListUsersRequest::default()).users;
+    support::eventually("the first is done", || users().len() > 2).await;
+    server.broker.delete_user(&"eve".parse().unwrap()).unwrap();
+    let left = users();
+    assert!(left.len() < asked.len(), "the queue was empty already: {}", left.len());
+    // All are answered before the session ends, and those whose turn came too late with a refusal.
+    let mut refused = 0;
+    for _ in &asked {
+        let (_, answered) = eve.next_response::<PutUserResponse>().await;
+        refused += usize::from(answered.is_err_and(|error| error.status == Status::NotAuthorized));
+    }
+    assert_eq!(last_word(&mut eve).await.status, Status::NotAuthenticated);
+    assert_eq!(users(), left);
+    assert_eq!(refused + left.len(), asked.len() + 1, "root, and those that were made in time");
+}

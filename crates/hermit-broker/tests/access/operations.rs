@@ -251,3 +251,27 @@ async fn refusals_tell_nothing_of_what_there_is_and_lists_only_what_one_may_see(
     let second = anna.call(&ListGroupsRequest { after: "g3".into(), limit: 1 }).await.unwrap();
     assert_eq!((second.groups[0].name.as_str(), second.more), ("g7", false));
 }
+
+/// To create takes its time, and so is done elsewhere: but only what may be created.
+#[tokio::test]
+async fn the_order_of_answers_tells_nothing_of_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    server.broker.create_topic("secret", 1, &TopicConfig::default()).unwrap();
+    put(&server, "anna", "p");
+    allow(&server, "anna", &topic("mine"), CREATE);
+    allow(&server, "anna", &topic("read"), CONSUME);
+    let mut anna = log_in(&server, "anna", "p").await.unwrap();
+    for name in ["secret", "nothing", "read"] {
+        let asked = MetadataRequest { topics: TopicSelection::Names(vec![name.into()]), create_missing: true };
+        let (metadata, heartbeat) = (anna.correlation(), anna.correlation());
+        let mut both = encoded(&asked, metadata.0);
+        both.extend_from_slice(&encoded(&HeartbeatRequest, heartbeat.0));
+        anna.send(&both).await;
+        let (first, told) = anna.next_response::<MetadataResponse>().await;
+        assert_eq!((first, told.unwrap().missing[0].status), (metadata, Status::NotAuthorized), "{name}");
+        assert_eq!(anna.next_response::<HeartbeatResponse>().await.0, heartbeat, "{name}");
+    }
+    let asked = MetadataRequest { topics: TopicSelection::Names(vec!["mine".into()]), create_missing: true };
+    assert_eq!(anna.call(&asked).await.unwrap().topics[0].name, "mine");
+}

@@ -7,7 +7,7 @@ use hermit_proto::TopicId;
 use hermit_proto::session::{AccessOperations, DeliveryError, LoginKind, Operation, Status, WhoAmIResponse, WireError};
 
 use super::state::{ACCESS_TOKEN, Session, Stage};
-use crate::access::{Access, Authority, Credential, Login, Principal, Watch, check};
+use crate::access::{Access, Asker, Authority, Credential, Login, Principal, Watch, check};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::signal::Signal;
@@ -55,6 +55,11 @@ impl Rights {
 
     pub(super) const fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// Who asks for a change of users or rules.
+    pub(super) fn asker(&self) -> Asker {
+        Asker::Session { principal: self.authority.principal().clone(), credential: self.credential.clone() }
     }
 
     /// Whether something has changed since the decisions were made. One load, which costs nothing where everybody may do everything.

@@ -50,8 +50,11 @@ impl Session {
         let creates = request.create_missing && self.broker.config().create_topics;
         let (broker, authority) = (self.broker.clone(), self.rights.authority().clone());
         let correlation = unit.correlation();
-        let names_missing =
-            || matches!(&request.topics, TopicSelection::Names(names) if names.iter().any(|name| is_missing(&broker, name)));
+        // For who may not create, nothing is: he could tell by the order of the answers what there is.
+        let names_missing = || {
+            let creates = |name: &String| authority.on_topic(name).contains(AccessOperations::CREATE) && is_missing(&broker, name);
+            matches!(&request.topics, TopicSelection::Names(names) if names.iter().any(creates))
+        };
         // Rules may be many, and dear to match with all topics.
         let may_take_time = !authority.is_open() && request.topics == TopicSelection::All;
         if may_take_time {

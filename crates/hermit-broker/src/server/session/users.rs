@@ -3,23 +3,32 @@
 use hermit_proto::session::{
     AddRulesRequest, AddRulesResponse, CreateTokenRequest, CreateTokenResponse, DeleteRulesRequest, DeleteRulesResponse,
     DeleteTokenRequest, DeleteTokenResponse, DeleteUserRequest, DeleteUserResponse, ListRulesRequest, ListUsersRequest,
-    PutUserRequest, PutUserResponse, WhoAmIRequest,
+    PutUserRequest, PutUserResponse, Request, WhoAmIRequest,
 };
 use hermit_proto::{Unit, UserName};
 
 use super::state::Session;
 use super::topics::answer;
+use crate::access::Change;
+use crate::error::BrokerError;
 
 impl Session {
+    /// Changes users or rules in the background. Whether the session may is looked at again when its turn has come.
+    fn change<Q>(&mut self, unit: &Unit, change: impl Fn(&Change<'_>, &Q) -> Result<Q::Response, BrokerError> + Send + 'static)
+    where
+        Q: Request + Send + 'static,
+    {
+        let asker = self.rights.asker();
+        self.in_background(unit, Self::checked, move |broker, request: Q| broker.change_access(&asker, |by| change(by, &request)));
+    }
+
     pub(super) fn put_user(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: PutUserRequest| {
-            Ok(PutUserResponse { created: broker.put_user(&request)? })
-        });
+        self.change(unit, |by, request: &PutUserRequest| Ok(PutUserResponse { created: by.put_user(request)? }));
     }
 
     pub(super) fn delete_user(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: DeleteUserRequest| {
-            broker.delete_user(&UserName::new(&request.user)?)?;
+        self.change(unit, |by, request: &DeleteUserRequest| {
+            by.delete_user(&UserName::new(&request.user)?)?;
             Ok(DeleteUserResponse)
         });
     }
@@ -29,28 +38,24 @@ impl Session {
     }
 
     pub(super) fn create_token(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: CreateTokenRequest| {
-            Ok(CreateTokenResponse { token: broker.create_token(&UserName::new(&request.user)?, &request.label)? })
+        self.change(unit, |by, request: &CreateTokenRequest| {
+            Ok(CreateTokenResponse { token: by.create_token(&UserName::new(&request.user)?, &request.label)? })
         });
     }
 
     pub(super) fn delete_token(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: DeleteTokenRequest| {
-            broker.delete_token(&UserName::new(&request.user)?, &request.label)?;
+        self.change(unit, |by, request: &DeleteTokenRequest| {
+            by.delete_token(&UserName::new(&request.user)?, &request.label)?;
             Ok(DeleteTokenResponse)
         });
     }
 
     pub(super) fn add_rules(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: AddRulesRequest| {
-            Ok(AddRulesResponse { changed: broker.add_rules(&request.rules)? })
-        });
+        self.change(unit, |by, request: &AddRulesRequest| Ok(AddRulesResponse { changed: by.add_rules(&request.rules)? }));
     }
 
     pub(super) fn delete_rules(&mut self, unit: &Unit) {
-        self.in_background(unit, Self::checked, |broker, request: DeleteRulesRequest| {
-            Ok(DeleteRulesResponse { changed: broker.delete_rules(&request.rules)? })
-        });
+        self.change(unit, |by, request: &DeleteRulesRequest| Ok(DeleteRulesResponse { changed: by.delete_rules(&request.rules)? }));
     }
 
     pub(super) fn list_rules(&mut self, unit: &Unit) {
