@@ -11,6 +11,7 @@ const PASSWORD: &str = "HERMIT_PASSWORD";
 /// A client's settings, with the login. May ask for the password.
 pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {
     let mut builder = Client::builder().server(&args.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION")));
+    builder = builder.insecure_login(args.insecure_login);
     if let Some(tls) = tls(args)? {
         builder = builder.tls(tls);
     }

@@ -103,6 +103,7 @@ fn hint(error: &Error, connection: &ConnectionArgs) -> Option<String> {
         }
         Error::ConnectionLost { .. } => format!("is {server} a HermitMQ broker, and still running?"),
         Error::Tls { source, .. } => return tls_hint(source),
+        Error::InsecureLogin { .. } => "add --tls, or --insecure-login if that is meant".to_owned(),
         Error::Unreachable { .. } => {
             "is hermitd running? Start it with `hermitd`, or name another address with --server or HERMIT_SERVER".to_owned()
         }
@@ -224,6 +225,11 @@ mod tests {
         assert!(message.starts_with("no; log in with --user") && message.contains("HERMIT_TOKEN"), "{message}");
         assert!(refused(Operation::Produce, Status::NotAuthorized).contains("acl add"));
         assert!(refused(Operation::Hello, Status::TlsRequired).contains("--tls"));
+        let insecure = explained(Error::InsecureLogin { server: "a:1".into() }.into()).message.unwrap();
+        assert!(
+            insecure.contains("was not sent") && insecure.contains("--tls") && insecure.contains("--insecure-login"),
+            "{insecure}"
+        );
         let tls = Error::Tls { server: "a:1".into(), source: TlsFault::NotSpoken };
         assert!(explained(tls.into()).message.unwrap().contains("leave --tls"));
     }

@@ -130,7 +130,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Logs in as a user, with its password. Beyond loopback the broker takes it over TLS only. It is kept for reconnecting, shown nowhere, and
+    /// Logs in as a user, with its password. Beyond loopback it is sent over TLS only. It is kept for reconnecting, shown nowhere, and
     /// overwritten when the client and all that was made from it are gone.
     ///
     /// ```no_run
@@ -159,6 +159,14 @@ impl ClientBuilder {
     #[must_use]
     pub fn auth(mut self, mechanism: impl Into<String>, initial: impl Into<Vec<u8>>) -> Self {
         self.config.auth = Auth::other(mechanism.into(), initial.into());
+        self
+    }
+
+    /// Whether passwords and tokens are sent to other machines over connections that are not encrypted, where everybody on the way can read them. Default: no; the
+    /// client then says [`Error::InsecureLogin`](crate::Error::InsecureLogin), and the broker has nothing to refuse. It has to be set to take them, too.
+    #[must_use]
+    pub const fn insecure_login(mut self, allowed: bool) -> Self {
+        self.config.insecure_login = allowed;
         self
     }
 

@@ -1,6 +1,7 @@
 //! How a client reaches its broker.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(crate) struct ClientConfig {
     pub(crate) servers: Vec<Arc<str>>,
     pub(crate) name: String,
     pub(crate) auth: Auth,
+    /// Whether what `auth` holds may be read on its way to another machine.
+    pub(crate) insecure_login: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
@@ -67,6 +70,13 @@ impl Auth {
     }
 }
 
+impl ClientConfig {
+    /// Whether the hello may go to `peer` without TLS: what another machine's network carries, everybody on the way reads, and the broker's refusal comes too late.
+    pub(crate) fn may_log_in_unencrypted(&self, peer: IpAddr) -> bool {
+        self.auth.initial.is_empty() || self.insecure_login || peer.to_canonical().is_loopback()
+    }
+}
+
 impl fmt::Debug for Auth {
     /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,6 +90,7 @@ impl Default for ClientConfig {
             servers: Vec::new(),
             name: concat!("hermit-client/", env!("CARGO_PKG_VERSION")).to_owned(),
             auth: Auth::default(),
+            insecure_login: false,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             heartbeat_interval: Duration::from_secs(10),
@@ -144,6 +155,21 @@ mod tests {
             let printed = format!("{:?} {:?}", ClientConfig { auth: auth.clone(), ..Default::default() }, auth);
             assert!(printed.contains(&auth.mechanism), "{printed}");
             assert!(!printed.contains("hunter2") && !printed.contains("104, 117, 110"), "{printed}");
+        }
+    }
+
+    #[test]
+    fn secrets_go_unencrypted_to_this_machine_alone() {
+        let with = |auth, insecure_login| ClientConfig { auth, insecure_login, ..Default::default() };
+        let may = |config: &ClientConfig, peer: &str| config.may_log_in_unencrypted(peer.parse().unwrap());
+        for auth in [Auth::password("ann", "s3 cret"), Auth::token("hmt_x"), Auth::other("X".into(), vec![1])] {
+            for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+                assert!(may(&with(auth.clone(), false), local), "{local}");
+            }
+            for remote in ["10.0.0.1", "192.168.1.1", "2001:db8::1", "fe80::1", "::ffff:10.0.0.1", "0.0.0.0"] {
+                assert!(!may(&with(auth.clone(), false), remote), "{remote}");
+                assert!(may(&with(auth.clone(), true), remote) && may(&with(Auth::default(), false), remote), "{remote}");
+            }
         }
     }
 

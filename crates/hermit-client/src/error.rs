@@ -53,6 +53,14 @@ pub enum Error {
         /// Why not.
         source: TlsFault,
     },
+    /// The broker is on another machine, the connection is not encrypted, and so the password or token was not sent. It is not tried again.
+    #[error(
+        "{server} is on another machine, and without TLS everybody on the way could read the password or token: it was not sent; connect with TLS"
+    )]
+    InsecureLogin {
+        /// The broker's address.
+        server: Arc<str>,
+    },
     /// The broker sent what the protocol does not allow; the connection was closed.
     #[error("{server} broke the protocol: {source}")]
     Protocol {
@@ -452,6 +460,7 @@ impl Error {
             | Self::InvalidRecord { .. }
             | Self::Encode(_)
             | Self::Config { .. }
+            | Self::InsecureLogin { .. }
             | Self::NotAssigned { .. }
             | Self::UnknownGroup { .. }
             | Self::GroupActive { .. }
@@ -481,9 +490,10 @@ impl Error {
         matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::Tls { .. })
     }
 
-    /// Whether the broker does not believe who the client says it is. The same words are refused again.
+    /// Whether the broker does not believe who the client says it is, or the client may not even say it. The same words are refused again.
     pub(crate) fn is_refused_login(&self) -> bool {
-        matches!(self, Self::Refused { operation: Operation::Hello, source } if source.status == Status::NotAuthenticated)
+        matches!(self, Self::InsecureLogin { .. })
+            || matches!(self, Self::Refused { operation: Operation::Hello, source } if source.status == Status::NotAuthenticated)
     }
 
     /// How long the broker looks at no login from here; `None` where that is not what it said.

@@ -52,6 +52,30 @@ async fn passwords_and_tokens_go_with_every_hello() {
     assert_eq!((said.auth_mechanism.as_str(), said.auth.as_slice()), ("TOKEN", &b"hmt_abc"[..]));
 }
 
+/// An address of this machine that other machines may have as well.
+fn outer_address() -> Option<std::net::IpAddr> {
+    // Nothing is sent: the system says which address it would send from.
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback() && !address.is_unspecified())
+}
+
+#[tokio::test]
+async fn a_secret_is_not_sent_to_another_machine_in_the_clear() {
+    let Some(address) = outer_address() else { return };
+    let fake = Fake::start_at(address).await;
+    let connecting = tokio::spawn(builder(fake.address).password("ann", "s3cret").connect());
+    // It hangs up without a byte, and does not come again.
+    fake.accept_raw().await.hung_up_silently().await;
+    let error = within(connecting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::InsecureLogin { .. }) && !error.to_string().contains("s3cret"), "{error}");
+    nobody_comes(&fake).await;
+    let _client = builder(fake.address).password("ann", "s3cret").insecure_login(true).start().unwrap();
+    assert_eq!(hello(&mut fake.accept_raw().await).await.1.auth, b"\0ann\0s3cret");
+    let _client = builder(fake.address).start().unwrap();
+    hello(&mut fake.accept_raw().await).await;
+}
+
 #[tokio::test]
 async fn a_refused_login_is_final() {
     let fake = Fake::start().await;

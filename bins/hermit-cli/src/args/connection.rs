@@ -22,6 +22,9 @@ pub(crate) struct ConnectionArgs {
     /// Log in with the token in this file; `-` is standard input. The token itself can be in HERMIT_TOKEN.
     #[arg(long, env = "HERMIT_TOKEN_FILE", value_name = "FILE", global = true)]
     pub(crate) token_file: Option<PathBuf>,
+    /// Send password or token to another machine without TLS, where everybody on the way can read it.
+    #[arg(long, env = "HERMIT_INSECURE_LOGIN", global = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) insecure_login: bool,
     /// Connect over TLS. Each of the next four options says so, too.
     #[arg(long, env = "HERMIT_TLS", global = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) tls: bool,

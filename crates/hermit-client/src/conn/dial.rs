@@ -58,6 +58,9 @@ async fn dial_unhurried(config: &ClientConfig, server: &Arc<str>, number: u64) -
         })?;
         return greet(config, server, number, socket, tokio::io::split).await;
     }
+    if !config.may_log_in_unencrypted(socket.peer_addr().map_err(unreachable)?.ip()) {
+        return Err(Error::InsecureLogin { server: server.clone() });
+    }
     greet(config, server, number, socket, TcpStream::into_split).await
 }
 

@@ -76,7 +76,7 @@ impl Link {
 
     /// The session, waiting for one until the deadline. A refused hello that time does not cure ends the wait at once.
     pub(crate) async fn session(&self, deadline: Instant) -> Result<Session> {
-        let refused = |_rounds, error: &Error| error.status().is_some() && !error.is_retryable();
+        let refused = |_rounds, error: &Error| error.is_refused_login() || error.status().is_some() && !error.is_retryable();
         match timeout_at(deadline, self.session_unless(refused)).await {
             Ok(session) => session,
             Err(_elapsed) => Err(self.timed_out("connection", self.last_failure())),
@@ -206,7 +206,7 @@ async fn keep_connected(config: Arc<ClientConfig>, state: watch::Sender<LinkStat
         };
         let refused = error.is_refused_login();
         if refused {
-            tracing::error!(%error, "the broker does not let this client in; it does not try again");
+            tracing::error!(%error, "this client is not let in; it does not try again");
         }
         let wait = backoff.next().max(error.login_after().unwrap_or_default().min(LONGEST_LOGIN_WAIT));
         state.send_replace(LinkState::Connecting { last: Some(error), failed_rounds });

@@ -55,7 +55,11 @@ pub const LIMITS: SessionLimits = SessionLimits {
 
 impl Fake {
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(std::net::Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    pub async fn start_at(address: std::net::IpAddr) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
         Self { address: listener.local_addr().unwrap(), listener }
     }
 
@@ -126,6 +130,12 @@ impl Peer {
                 return None;
             }
         }
+    }
+
+    /// The client hangs up without having said anything.
+    pub async fn hung_up_silently(&mut self) {
+        let read = within(self.stream.read_buf(self.deframer.buffer())).await;
+        assert!(matches!(read, Ok(0) | Err(_)), "it said something");
     }
 
     /// Waits for the client to hang up; requests before that are dropped.
