@@ -29,11 +29,28 @@ const SLACK_BYTES: u64 = 64 << 10;
 
 /// The bytes of the manifest; `None` where there is none.
 pub(crate) fn load(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<Vec<u8>>> {
-    match read_file(disk, &data_dir.join(layout::MANIFEST), MAX_MANIFEST_BYTES) {
+    load_up_to(disk, data_dir, MAX_MANIFEST_BYTES)
+}
+
+fn load_up_to(disk: &dyn Disk, data_dir: &Path, most_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    let path = data_dir.join(layout::MANIFEST);
+    match read_file(disk, &path, most_bytes) {
         Ok(bytes) => Ok(Some(bytes)),
+        // No broker has written so much: what comes behind the records is damage, as less of it would be.
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => read_beginning(disk, &path, most_bytes + 1).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What of a file can be a manifest, and a byte more, which cannot.
+fn read_beginning(disk: &dyn Disk, path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Open::Read)?;
+    let most = usize::try_from(most_bytes).map_err(|_over_usize| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let mut bytes = vec![0; most];
+    let read = file.read_full_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 /// Keeps a copy of a damaged manifest for the operator; gives its path.

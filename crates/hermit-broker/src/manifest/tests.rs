@@ -202,3 +202,16 @@ fn a_long_history_is_rewritten_and_still_says_the_same() {
     assert!(bytes.len() < 70_000, "{} bytes", bytes.len());
     assert_eq!(read(&bytes).unwrap().state, *manifest.state());
 }
+
+#[test]
+fn a_file_that_is_longer_than_any_manifest_says_what_its_beginning_says() {
+    let (disk, dir) = (SimDisk::new(1), Path::new("/data"));
+    disk.create_dir_all(dir).unwrap();
+    let records = bytes_of(&history());
+    let longer = [records.as_slice(), &[0; 1000]].concat();
+    write_atomically(&disk, dir, layout::MANIFEST, &longer).unwrap();
+    let read_back = load_up_to(&disk, dir, records.len() as u64 + 10).unwrap().unwrap();
+    assert_eq!(read_back, longer[..records.len() + 11]);
+    let facts = read(&read_back).unwrap();
+    assert_eq!((facts.state, facts.damage.is_some()), (state_of(&history()), true));
+}
