@@ -139,6 +139,8 @@ impl Change<'_> {
         next.revision += 1;
         let applied = apply(&mut next)?;
         if next.users == before.state.users && next.rules == before.state.rules {
+            // Where it is not known what is on the disk, "it is so already" is no answer: what is taken back may be back after a restart.
+            store.is_sure()?;
             return Ok(applied);
         }
         if before.state.has_administrator() && !next.has_administrator() {

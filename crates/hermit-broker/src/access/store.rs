@@ -85,11 +85,20 @@ impl Store {
         }
     }
 
+    /// Whether it is known what the next start will find.
+    ///
+    /// # Errors
+    /// [`BrokerError::AccessReadOnly`].
+    pub(crate) fn is_sure(&self) -> Result<(), BrokerError> {
+        match &self.failed {
+            Some(reason) => Err(BrokerError::AccessReadOnly { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces the file. When this returns, the new one survives a power cut.
     pub(crate) fn save(&mut self, state: &State) -> Result<(), BrokerError> {
-        if let Some(reason) = &self.failed {
-            return Err(BrokerError::AccessReadOnly { reason: reason.clone() });
-        }
+        self.is_sure()?;
         let bytes = file::encode(state).map_err(|error| BrokerError::InvalidConfig { field: "access", rule: error.to_string() })?;
         let path = self.dir.join(layout::ACCESS);
         write_atomically(&*self.disk, &self.dir, layout::ACCESS, &bytes).map_err(|error| {

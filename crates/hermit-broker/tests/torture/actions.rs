@@ -8,14 +8,14 @@ use hermit_proto::{Offset, PartitionId, ProducerEpoch, ProducerId, TopicId, Topi
 
 use crate::model::{Fate, Model, Part, Possible, Topic};
 use crate::world::World;
-use crate::{members, positions, records};
+use crate::{members, positions, records, users};
 
 pub const NAMES: [&str; 3] = ["orders", "clicks", "ü"];
 
 /// One thing that a client, or the broker, does. An error is the disk's: what was asked was not answered.
 pub fn act(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Result<(), BrokerError> {
     world.clock.advance(Duration::from_millis(rng.below(1000) as u64));
-    match rng.below(38) {
+    match rng.below(41) {
         0 | 1 => create(world, broker, model, rng),
         2 => delete(world, broker, model, rng),
         3 | 4 => alter(world, broker, model, rng),
@@ -28,6 +28,7 @@ pub fn act(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> 
         26 => positions::delete_group(world, broker, model, rng),
         27 => positions::ask(world, broker, model, rng),
         28 | 29 => maintain(world, broker, model),
+        38..=40 => users::act(world, broker, model, rng),
         34..=37 => members::act(world, broker, model, rng),
         30 => records::read_one(world, broker, model, rng),
         _ => {

@@ -46,6 +46,7 @@ pub fn check(world: &World, broker: &Broker, model: &mut Model, end: End, lost_m
             model.positions.retain(|(_, of, _), _| *of != at);
         }
     }
+    crate::users::check(broker, &mut model.access);
     let there = broker.topics().iter().filter(|topic| !topic.meta.name.is_internal()).count();
     let expected = model.topics.iter().filter(|topic| topic.fate == Fate::There).count();
     assert_eq!(there, expected, "topics that nobody created");

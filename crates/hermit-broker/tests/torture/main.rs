@@ -21,6 +21,7 @@ mod outcome;
 mod positions;
 mod records;
 mod tally;
+mod users;
 mod world;
 
 use std::ops::Range;

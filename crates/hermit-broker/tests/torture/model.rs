@@ -8,6 +8,8 @@ use hermit_broker::testing::Member;
 use hermit_broker::{Durability, Position, TopicSettings};
 use hermit_proto::{Generation, MemberId, ProducedFrame, ProducerStamp, TopicId};
 
+use crate::users::Access;
+
 /// A value that clients set. The first is the last one that was answered, the others were asked for later and not answered: any of them may hold.
 #[derive(Debug, Clone)]
 pub struct Possible<T>(Vec<T>);
@@ -159,7 +161,7 @@ impl Topic {
 /// Group, index of the topic, partition.
 pub type PositionKey = (String, usize, u32);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Model {
     pub topics: Vec<Topic>,
     pub positions: BTreeMap<PositionKey, Possible<Option<u64>>>,
@@ -172,6 +174,23 @@ pub struct Model {
     pub members: Vec<Member>,
     /// Who was, and what it held and committed.
     pub ghosts: Vec<(MemberId, Position, Generation)>,
+    /// Users and rules.
+    pub access: Possible<Access>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            topics: Vec::new(),
+            positions: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            producers: BTreeSet::new(),
+            written: 0,
+            members: Vec::new(),
+            ghosts: Vec::new(),
+            access: Possible::new(Access::default()),
+        }
+    }
 }
 
 impl Model {
