@@ -83,8 +83,18 @@ impl OpenReport {
             tracing::error!(dir, "no topic claims this directory; it is left alone");
         }
         for PartitionReport { topic, partition, recovery } in &self.partitions {
-            if let Err(error) = recovery {
-                tracing::error!(%topic, %partition, error = error as &dyn std::error::Error, "the partition cannot be served");
+            match recovery {
+                Err(error) => {
+                    tracing::error!(%topic, %partition, error = error as &dyn std::error::Error, "the partition cannot be served");
+                }
+                Ok(recovery) => {
+                    for what in lost(recovery) {
+                        tracing::error!(%topic, %partition, %what, "the log is damaged; `hermit-cli log verify` tells more");
+                    }
+                    for what in mended(recovery) {
+                        tracing::warn!(%topic, %partition, %what, "the log was mended");
+                    }
+                }
             }
         }
         if let Some(error) = &self.positions_down {
@@ -94,5 +104,66 @@ impl OpenReport {
             let ReplayReport { refused, damaged_ranges, .. } = self.positions;
             tracing::error!(refused, damaged_ranges, "some committed positions cannot be read");
         }
+    }
+}
+
+/// Lines for the damaged ranges of one partition; more are counted.
+const MOST_RANGES: usize = 10;
+
+/// What this start has found to be lost.
+fn lost(recovery: &RecoveryReport) -> Vec<String> {
+    let told = recovery.fenced.iter().take(MOST_RANGES);
+    let mut lost: Vec<_> =
+        told.map(|range| format!("offsets {} to {} (exclusive) are damaged or missing", range.from, range.next)).collect();
+    if let Some(more) = recovery.fenced.len().checked_sub(MOST_RANGES).filter(|more| *more > 0) {
+        lost.push(format!("{more} more ranges are damaged or missing"));
+    }
+    lost
+}
+
+/// What it has found, and costs nothing that a `sync` topic has promised.
+fn mended(recovery: &RecoveryReport) -> Vec<String> {
+    let cut = recovery.cut.as_ref().map(|cut| {
+        let kept = if cut.kept_in.is_empty() { "nowhere, for want of space".to_owned() } else { cut.kept_in.join(", ") };
+        format!("a torn tail of {} bytes was cut off at offset {}, and is kept in {kept}", cut.bytes, cut.end)
+    });
+    let state = (!recovery.damaged_state.is_empty())
+        .then(|| format!("these files were damaged, and made again or done without: {}", recovery.damaged_state.join(", ")));
+    cut.into_iter().chain(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hermit_log::{CutTail, FencedRange};
+    use hermit_proto::Offset;
+
+    use super::*;
+
+    #[test]
+    fn what_a_start_finds_lost_or_mends_is_told_line_by_line() {
+        assert_eq!((lost(&RecoveryReport::default()), mended(&RecoveryReport::default())), (vec![], vec![]));
+        let range = |from| FencedRange {
+            segment: Offset(0),
+            position: from,
+            next_position: from,
+            from: Offset(from),
+            next: Offset(from + 5),
+        };
+        let recovery = RecoveryReport {
+            fenced: (0..12).map(|at| range(at * 10)).collect(),
+            cut: Some(CutTail { end: Offset(7), bytes: 33, kept_in: vec!["x.cut".into()] }),
+            damaged_state: vec!["fenced".into(), "start".into()],
+            ..RecoveryReport::default()
+        };
+        let lines = lost(&recovery);
+        assert_eq!((lines.len(), &*lines[1]), (11, "offsets 10 to 15 (exclusive) are damaged or missing"));
+        assert_eq!(lines[10], "2 more ranges are damaged or missing");
+        assert_eq!(
+            mended(&recovery),
+            [
+                "a torn tail of 33 bytes was cut off at offset 7, and is kept in x.cut",
+                "these files were damaged, and made again or done without: fenced, start"
+            ]
+        );
     }
 }
