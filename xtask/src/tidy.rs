@@ -5,6 +5,7 @@ mod code;
 mod lock;
 mod manifests;
 mod page;
+mod promises;
 mod text;
 mod tree;
 
@@ -52,6 +53,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(manifests::check(&workspace, &files));
     problems.extend(code::check(&files));
     problems.extend(text::check(&files));
+    problems.extend(promises::check(&files));
     problems.sort();
 
     for warning in code::long_files(&files) {
