@@ -4,12 +4,14 @@ mod access;
 mod describe;
 mod file;
 mod first_administrator;
+mod in_force;
 mod log;
 #[cfg(test)]
 mod manual;
 mod names;
 mod older;
 mod reach;
+mod settle;
 mod table;
 mod tls;
 

@@ -11,7 +11,8 @@ impl Given {
     pub(super) fn settle_tls(&self) -> anyhow::Result<Option<TlsConfig>> {
         let mode = match self.tls {
             Some(mode) => mode,
-            None if self.tls_cert.is_some() || self.tls_key.is_some() => TlsName::Optional,
+            // Whoever says what clients have to show means to have it.
+            None if self.speaks_of_tls() => TlsName::Optional,
             None => TlsName::Off,
         };
         if mode == TlsName::Off {
@@ -31,6 +32,11 @@ impl Given {
             required: mode == TlsName::Required,
             ..TlsConfig::new(certificate, key)
         }))
+    }
+
+    fn speaks_of_tls(&self) -> bool {
+        let files = [&self.tls_cert, &self.tls_key, &self.tls_client_ca];
+        files.iter().any(|file| file.is_some()) || self.tls_client_auth.is_some()
     }
 }
 
@@ -68,11 +74,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let missing: [(_, fn(&mut Given)); 4] = [
+        let missing: [(_, fn(&mut Given)); 6] = [
             ("`tls_cert`", |given| given.tls_cert = None),
             ("`tls_key`", |given| given.tls_key = None),
             ("`tls_client_ca`", |given| given.tls_client_auth = Some(ClientAuthName::Required)),
             ("`tls_cert`", |given| *given = Given { tls: Some(TlsName::Required), ..Given::default() }),
+            ("`tls_cert`", |given| *given = Given { tls_client_auth: Some(ClientAuthName::Required), ..Given::default() }),
+            ("`tls_cert`", |given| *given = Given { tls_client_ca: Some("ca.pem".into()), ..Given::default() }),
         ];
         for (name, change) in missing {
             let refusal = with(change).unwrap_err().to_string();
