@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
-use hermit_client::{AccessOperations, AccessResource, AccessRule, Client, NamePattern};
+use hermit_client::{AccessOperations, AccessResource, AccessRule, Admin, Client, EVERY_USER, NamePattern};
 use serde_json::{Value, json};
 
 use crate::args::{AclCommand, Output};
@@ -17,6 +17,7 @@ pub(crate) async fn run(client: &Client, command: AclCommand, output: Output) ->
         AclCommand::Add(args) => {
             let changed = admin.add_rules(rules(&args.user, args.resources.list(), &args.allow)?).await?;
             tell(output, &mut out, "added", changed)?;
+            warn_of_nobody(&admin, &args.user).await?;
         }
         AclCommand::List { user } => list(&admin.list_rules(user.as_deref()).await?, output, &mut out)?,
         AclCommand::Remove(args) => {
@@ -29,6 +30,17 @@ pub(crate) async fn run(client: &Client, command: AclCommand, output: Output) ->
         }
     }
     io::stdout().write_all(&out).context("standard output")
+}
+
+/// A name that is misspelt would get the rule, and whoever is called so one day.
+async fn warn_of_nobody(admin: &Admin, user: &str) -> Result<()> {
+    // Who may change rules may ask for users; where that fails, the rule is there all the same.
+    let is_known =
+        user == EVERY_USER || admin.list_users().await.map_or(true, |users| users.iter().any(|known| known.name == user));
+    if !is_known {
+        writeln!(io::stderr(), "warning: there is no user {user}; the rule is for whoever will be").context("standard error")?;
+    }
+    Ok(())
 }
 
 fn tell(output: Output, out: &mut impl Write, done: &str, changed: u32) -> io::Result<()> {

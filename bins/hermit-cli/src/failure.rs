@@ -65,6 +65,10 @@ fn words(error: &Error) -> String {
     loop {
         cause = match cause {
             Error::Refused { source, .. } => return text.replace(&cause.to_string(), &refusal(source)),
+            Error::Tls { source, .. } => return text.replace(&source.to_string(), &tls_words(source)),
+            Error::Config { setting, problem } if setting.starts_with("tls_") => {
+                return format!("--{}: {problem}", setting.replace('_', "-"));
+            }
             Error::OutcomeUnknown { source }
             | Error::DeliveryTimeout { source: Some(source), .. }
             | Error::Timeout { source: Some(source), .. } => source,
@@ -149,7 +153,18 @@ fn hint(error: &Error, connection: &ConnectionArgs) -> Option<String> {
     Some(hint)
 }
 
-/// By the options of this program: the SDK's words name its own.
+/// What is wrong, without the SDK's advice, which names its own settings.
+fn tls_words(fault: &TlsFault) -> String {
+    match fault {
+        TlsFault::UnknownAuthority => "its certificate was issued by an authority that is not believed here".to_owned(),
+        TlsFault::WrongName { names } if names.is_empty() => "its certificate is for another name".to_owned(),
+        TlsFault::WrongName { names } => format!("its certificate is for other names ({names})"),
+        TlsFault::ClientCertificateRequired => "it asks for a client certificate".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Advice by the options of this program.
 fn tls_hint(fault: &TlsFault) -> Option<String> {
     let hint = match fault {
         TlsFault::UnknownAuthority => "believe it with --tls-ca FILE",
@@ -232,6 +247,29 @@ mod tests {
         );
         let tls = Error::Tls { server: "a:1".into(), source: TlsFault::NotSpoken };
         assert!(explained(tls.into()).message.unwrap().contains("leave --tls"));
+        assert_eq!(refused(Operation::Hello, Status::TooManyLogins), "no; try again later");
+    }
+
+    #[test]
+    fn tls_is_told_by_the_options_of_this_program() {
+        let with = |source| explained(Error::Tls { server: "a:1".into(), source }.into()).message.unwrap();
+        let expected = [
+            (
+                TlsFault::UnknownAuthority,
+                "its certificate was issued by an authority that is not believed here; believe it with --tls-ca FILE",
+            ),
+            (
+                TlsFault::WrongName { names: "b, c".into() },
+                "its certificate is for other names (b, c); say one of its names with --tls-server-name NAME",
+            ),
+            (TlsFault::ClientCertificateRequired, "it asks for a client certificate; show one with --tls-cert FILE --tls-key FILE"),
+            (TlsFault::AuthoritysOwn, "its certificate is that of an authority (CA:TRUE), not of a server: have one issued for it"),
+        ];
+        for (fault, words) in expected {
+            assert_eq!(with(fault), format!("no TLS with a:1: {words}"));
+        }
+        let error = Error::Config { setting: "tls_ca", problem: "x.pem: it cannot be read".into() };
+        assert_eq!(explained(error.into()).message.unwrap(), "--tls-ca: x.pem: it cannot be read");
     }
 
     #[test]

@@ -34,11 +34,15 @@ mod user;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hermit_load::Via;
 
 use crate::args::{Cli, Command};
+
+/// How long a command that has failed waits for the broker's goodbye.
+const GOODBYE_AFTER_ERROR: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -86,6 +90,9 @@ async fn run(cli: Cli) -> Result<()> {
     };
     if done.is_ok() {
         client.close().await;
+    } else {
+        // A goodbye all the same, or the broker's log tells of a connection that broke; but nobody waits long for it.
+        drop(tokio::time::timeout(GOODBYE_AFTER_ERROR, client.close()).await);
     }
     done
 }

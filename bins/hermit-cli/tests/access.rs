@@ -90,7 +90,7 @@ fn a_user_may_what_a_rule_says_as_long_as_it_says_so() {
         run(command, input)
     };
     let produce = ["produce", "orders"];
-    refused(&alice(&produce, b"paid\n"), &["acl add"]);
+    refused(&alice(&produce, b"paid\n"), &["no rule allows you anything on topic `orders`", "acl add"]);
     assert_eq!(site.ok(&["acl", "add", "alice", "--topic", "orders", "--allow", "produce,consume"]), "added 1 rule\n");
     assert_eq!(alice(&produce, b"paid\n").status, 0);
     assert_eq!(good(alice(&["consume", "orders", "--until", "end"], b"")), "paid\n");
@@ -100,6 +100,11 @@ fn a_user_may_what_a_rule_says_as_long_as_it_says_so() {
     let listed = site.ok(&["acl", "list", "alice"]);
     assert!(listed.contains("alice") && listed.contains("--topic") && listed.ends_with("consume\n"), "{listed}");
     refused(&run(site.admin(&["acl", "remove", "alice", "--topic", "other"]), b""), &["acl list"]);
+    // A name that nobody has is taken, and told of; `*` is everybody.
+    let misspelt = run(site.admin(&["acl", "add", "alcie", "--topic", "orders", "--allow", "consume"]), b"");
+    assert_eq!((misspelt.status, &*misspelt.stdout), (0, &b"added 1 rule\n"[..]));
+    assert!(misspelt.stderr.starts_with("warning: there is no user alcie"), "{}", misspelt.stderr);
+    assert_eq!(site.ok(&["acl", "add", "*", "--topic", "orders", "--allow", "consume"]), "added 1 rule\n");
 }
 
 #[test]
@@ -186,8 +191,11 @@ fn the_commands_of_the_readme_do_what_it_says() {
     let script = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_hermit-cli")).parent().unwrap();
     if !bin.join("hermitd").exists() {
-        // `cargo test -p hermit-cli` does not build it; the whole workspace's tests do.
-        return;
+        // The whole workspace's tests have built it; `cargo test -p hermit-cli` has not.
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--locked", "--package", "hermitd", "--target-dir"]).arg(bin.parent().unwrap());
+        build.args(bin.ends_with("release").then_some("--release"));
+        assert!(build.current_dir(&root).status().unwrap().success(), "hermitd cannot be built");
     }
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();

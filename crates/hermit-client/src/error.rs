@@ -330,6 +330,9 @@ pub enum TlsFault {
         /// Those names.
         names: Arc<str>,
     },
+    /// The broker shows a certificate that is an authority's own, such as `openssl req -x509` makes by itself.
+    #[error("its certificate is that of an authority (CA:TRUE), not of a server: have one issued for it")]
+    AuthoritysOwn,
     /// The broker's certificate has expired, or the clock of this machine is wrong.
     #[error("its certificate has expired (by this machine's clock): it has to be renewed")]
     Expired,
@@ -446,7 +449,7 @@ impl Error {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } => Fault::Network,
             Self::Protocol { .. } => Fault::Broker,
             Self::Tls { source, .. } => match source {
-                TlsFault::Expired | TlsFault::NotValidYet => Fault::Broker,
+                TlsFault::Expired | TlsFault::NotValidYet | TlsFault::AuthoritysOwn => Fault::Broker,
                 TlsFault::Other(_) => Fault::Network,
                 _ => Fault::Caller,
             },

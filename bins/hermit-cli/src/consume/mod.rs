@@ -45,9 +45,17 @@ pub(crate) async fn run(client: &Client, args: ConsumeArgs, output: Output) -> R
     // Also where an error ended the work: what was printed must not be printed twice.
     let left = timeout(LEAVE_TIMEOUT, leave(&mut printer, reading.consumer)).await;
     printed?;
-    left.context("the broker does not answer: what was printed last may not be committed, and be printed again")??;
+    left.map_err(|_elapsed| not_committed())??;
     anyhow::ensure!(skipped == 0, "{skipped} damaged ranges were skipped");
     Ok(())
+}
+
+/// Commits are tried again for as long as the broker does not take them.
+fn not_committed() -> anyhow::Error {
+    let seconds = LEAVE_TIMEOUT.as_secs();
+    anyhow::anyhow!(
+        "the broker took no commit for {seconds} s (does it run, and has its disk room? see `hermit-cli broker describe`): what was printed last may be printed again"
+    )
 }
 
 /// Commits what was printed, and leaves the group, so that the others go on at once.

@@ -154,6 +154,10 @@ impl Admin {
 fn cannot_describe(topic: &str, status: Status) -> Error {
     match status {
         Status::UnknownTopic => Error::UnknownTopic { topic: topic.into() },
+        // Whether it is there or not.
+        Status::NotAuthorized => {
+            Error::refused(Operation::Metadata, WireError::new(status, format!("no rule allows you anything on topic `{topic}`")))
+        }
         _ => Error::refused(Operation::Metadata, WireError::new(status, format!("topic `{topic}` cannot be described"))),
     }
 }
