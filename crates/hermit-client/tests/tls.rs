@@ -113,7 +113,10 @@ async fn certificates_that_do_not_convince_are_named() {
     let secured = Secured::with(&authority.broker(), |_tls| {}).await;
     assert_eq!(fault(&secured.refuses(believes(&other)).await), TlsFault::UnknownAuthority);
     let wrong = secured.refuses(believes(&authority).server_name("broker.test")).await;
-    assert!(matches!(fault(&wrong), TlsFault::WrongName { names } if *names == *"127.0.0.1, localhost"), "{wrong}");
+    assert!(
+        matches!(fault(&wrong), TlsFault::WrongName { names } if names.contains("localhost") && !names.contains('"')),
+        "{wrong}"
+    );
     assert_eq!((wrong.fault(), wrong.is_retryable()), (Fault::Caller, false));
 
     let dated = |year: i32, until: i32| {
