@@ -11,6 +11,9 @@ mod directories;
 mod env;
 mod error;
 mod events;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod hooks;
 mod ids;

@@ -22,7 +22,7 @@ use super::config::{MAX_MEMORY_KIB, MAX_PASSES};
 use super::password::{HASH_BYTES, SALT_BYTES, StoredPassword};
 use super::state::{RuleKey, State, StoredToken, User};
 
-const MAGIC: &[u8; 8] = b"HMQACCES";
+pub(super) const MAGIC: &[u8; 8] = b"HMQACCES";
 /// The version that is written.
 pub(crate) const FORMAT: u32 = 1;
 const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();

@@ -9,6 +9,8 @@ mod change;
 mod config;
 mod file;
 mod first;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod known;
 mod login;
 mod logins;

@@ -3,6 +3,8 @@
 //! One append-only file of checksummed records, synced at each step, and rewritten compactly (aside, then renamed) when it has grown. What
 //! is in it decides; that something is *missing* from it decides nothing: data are deleted after a recorded intent only.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod record;
 mod state;
 mod topic_copy;

@@ -3,6 +3,8 @@
 //! An append and the change of the map happen under one lock, so that the map is what a replay of the log gives. A position is shown once it is
 //! on disk: one that a power cut could take back was never seen by anybody.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod record;
 mod replay;
 mod state;

@@ -24,6 +24,13 @@ pub(crate) use door::Door;
 pub(crate) use line_gate::Lines;
 pub(crate) use warmer::Warmer;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing {
+    //! What the fuzz targets need of the server.
+    pub use super::session::fuzzing::requests;
+    pub use super::v1::fuzzing::{v1_consumer, v1_stream};
+}
+
 use crate::broker::{Broker, Phase};
 use crate::error::BrokerError;
 

@@ -2,6 +2,8 @@
 
 mod admin;
 mod background;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod groups;
 mod hello;
 mod owed;

@@ -3,6 +3,8 @@
 mod access;
 mod commit;
 mod consumer;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod gather;
 mod incoming;
 mod outgoing;
