@@ -201,6 +201,18 @@ fn without_a_password_a_token_in_a_file_makes_the_first_administrator() {
     daemon.stop();
 }
 
+#[test]
+fn a_data_directory_that_others_may_write_to_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for (mode, told) in [(0o700, false), (0o755, false), (0o770, true), (0o777, true)] {
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let output = hermitd().arg("--check").arg("--data-dir").arg(dir.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success());
+        assert_eq!(said.contains("chmod 700"), told, "{mode:o}: {said}");
+    }
+}
+
 /// A certificate for 127.0.0.1 that is its own authority, and its key.
 fn certificate(dir: &Path) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();

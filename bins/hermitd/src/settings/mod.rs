@@ -108,7 +108,9 @@ fn resolve(cli: &Cli) -> anyhow::Result<Settings> {
 impl Settings {
     /// Checks what the settings name outside of themselves.
     fn checked(self) -> anyhow::Result<Self> {
-        self.with_reach_checked()?.with_tls_checked()
+        let mut checked = self.with_reach_checked()?.with_tls_checked()?;
+        checked.notes.extend(writable_by_others(&checked.broker.data_dir));
+        Ok(checked)
     }
 
     /// Takes over what the environment says of the first administrator.
@@ -129,6 +131,13 @@ fn open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     let open = mode & 0o077 != 0;
     open.then(|| format!("{} holds a secret, and others than its owner may read or write it: chmod 600", path.display()))
+}
+
+/// The broker makes the directory for itself alone, but one that is there may be anybody's.
+fn writable_by_others(dir: &Path) -> Option<String> {
+    let mode = std::fs::metadata(dir).ok()?.permissions().mode();
+    let note = "others than its owner may write to the data directory, and put users, rules and data of theirs in place of those that are there: chmod 700";
+    (mode & 0o022 != 0).then(|| format!("{}: {note}", dir.display()))
 }
 
 fn resolve_older(cli: &Cli, path: &str, text: &str) -> anyhow::Result<Settings> {
