@@ -202,6 +202,21 @@ fn without_a_password_a_token_in_a_file_makes_the_first_administrator() {
 }
 
 #[test]
+fn a_flood_of_refused_logins_is_a_few_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(dir.path(), |_command| {});
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(status(daemon.builder().auth("GUESS", "x").connect()), Some(Status::NotAuthenticated));
+    }
+    // Twenty in ten seconds, wherever these begin.
+    let periods = usize::try_from(begun.elapsed().as_secs() / 10).unwrap() + 2;
+    let lines = daemon.said().matches("a login was refused").count();
+    assert!((1..=20 * periods).contains(&lines) && lines < 100, "{lines} lines in {periods} periods");
+    daemon.stop();
+}
+
+#[test]
 fn a_data_directory_that_others_may_write_to_is_told() {
     let dir = tempfile::tempdir().unwrap();
     for (mode, told) in [(0o700, false), (0o755, false), (0o770, true), (0o777, true)] {

@@ -24,6 +24,8 @@ pub(crate) struct Lines {
     pub(super) ended: LineGate,
     /// Connections that were closed for what the peer did.
     pub(super) closed: LineGate,
+    /// Logins that were refused.
+    pub(super) refused_logins: LineGate,
     /// Connections that were too many.
     pub(super) turned_away: LineGate,
     /// Connections that could not be taken in.
@@ -33,7 +35,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new() -> Self {
         let gate = LineGate::new;
-        Self { ended: gate(), closed: gate(), turned_away: gate(), not_taken_in: gate() }
+        Self { ended: gate(), closed: gate(), refused_logins: gate(), turned_away: gate(), not_taken_in: gate() }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::access::{Began, Login, LoginError, Origin, Slot, is_local};
 use crate::broker::PROGRAM;
 use crate::error::to_wire;
 use crate::server::connection::Transport;
+use crate::server::line_gate::Line;
 
 /// Bytes of a client's name that are kept.
 const CLIENT_NAME_BYTES: usize = 255;
@@ -116,7 +117,9 @@ impl Session {
                 self.open(hello)
             }
             Err(error) => {
-                tracing::info!(address = %self.address, client = %self.client, reason = ?error, "a login was refused");
+                if let Line::Write { left_out } = self.broker.lines().refused_logins.line() {
+                    tracing::info!(address = %self.address, client = %self.client, reason = ?error, left_out, "a login was refused");
+                }
                 Err(refusal(&error))
             }
         }
