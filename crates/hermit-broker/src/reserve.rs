@@ -41,6 +41,14 @@ impl Reserve {
         }
     }
 
+    /// Gives the reserve back where the disk has less left than that, before something that takes a little space in many places.
+    pub(crate) fn make_room(&self) {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        if self.disk.free_bytes(dir).is_ok_and(|free| free < self.bytes) {
+            self.give_back();
+        }
+    }
+
     /// Does something small that must be possible on a full disk: a second time, with the reserve given back, if need be.
     pub(crate) fn with<T>(&self, mut action: impl FnMut() -> Result<T, BrokerError>) -> Result<T, BrokerError> {
         match action() {

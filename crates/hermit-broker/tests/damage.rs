@@ -30,7 +30,7 @@ impl World {
         let env = LogEnv::new(Arc::new(self.disk.clone()), clock, self.flusher.clone(), 64);
         let mut config = BrokerConfig::new("/data");
         config.recovery_threads = 1;
-        config.reserve_bytes = 8192;
+        config.reserve_bytes = 64 << 10;
         config.limits.disk_low_bytes = 0;
         Broker::open_with(config, env)
     }
@@ -358,6 +358,22 @@ fn on_a_full_disk_the_broker_starts_reads_and_deletes() {
     world.disk.set_capacity(None);
     broker.create_topic("b", 1, &TopicConfig::default()).unwrap();
     assert_eq!(messages(&broker, "b"), 0);
+}
+
+#[test]
+fn on_a_disk_without_a_free_byte_a_stop_is_a_clean_one() {
+    let world = World::on(SimDisk::new(3));
+    let broker = world.open().unwrap();
+    broker.create_topic("a", 3, &TopicConfig::default()).unwrap();
+    for number in 0..30 {
+        world.append(&broker, "a", &format!("message {number}"));
+    }
+    world.disk.set_capacity(Some(world.disk.used_bytes()));
+    broker.close().unwrap();
+    drop(broker);
+    let broker = world.open().unwrap();
+    assert!(broker.report().clean, "the stop was not a clean one");
+    assert_eq!(messages(&broker, "a"), 30);
 }
 
 #[test]

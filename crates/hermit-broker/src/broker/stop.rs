@@ -70,6 +70,8 @@ impl Broker {
         let partitions = topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)));
         let open: Vec<_> =
             partitions.filter_map(|(topic, partition)| Some((topic, partition.id(), partition.any_log()?))).collect();
+        // Logs are closed with their indexes and checkpoints written: for the want of these few bytes the next start would have to recover them all.
+        self.inner.reserve.make_room();
         let logs: Vec<Log> = open.iter().map(|(_, _, log)| Log::clone(log)).collect();
         for ((topic, partition, _), closed) in open.iter().zip(Log::close_all(&logs)) {
             if let Err(error) = closed {
@@ -80,7 +82,7 @@ impl Broker {
         let data_dir = &self.inner.config.data_dir;
         let marked = match failed {
             Some(error) => Err(error),
-            // From the reserve if need be: logs that found the space to be closed are not to be recovered for the want of a mark.
+            // Where the reserve is still there, from it if need be: closed logs are not to be recovered for the want of a mark.
             None => self.inner.reserve.with(|| {
                 let marked = manifest.bytes().and_then(|bytes| clean::write(&*self.inner.env.disk, data_dir, &bytes));
                 marked.map_err(|error| BrokerError::io("mark the clean stop in", data_dir, error))

@@ -334,10 +334,14 @@ fn the_page_cache_is_left_as_it_was() {
     log.flush().unwrap();
     let path = log.dir().join(Path::new("00000000000000000000.wal"));
     RealDisk.open(&path, Open::Read).unwrap().sync_data().unwrap();
-    // What the system is about to do with a page keeps it from being dropped just then, as others on the machine may.
-    let outcomes: Vec<_> = (0..20).map_while(|_| cache_around_a_scrub(&log, &path)).collect();
-    assert!(outcomes.is_empty() || outcomes.iter().any(|(before, after)| before == after), "{outcomes:?}");
+    // On a busy machine the system cannot drop every page just then. Without being asked to it drops none.
+    let outcomes: Vec<_> = (0..20).filter_map(|_| cache_around_a_scrub(&log, &path)).collect();
+    let mostly_left = |(before, after): &(Vec<u64>, Vec<u64>)| after.len() < before.len() + PIECES_READ / 2;
+    assert!(outcomes.is_empty() || outcomes.iter().any(mostly_left), "{outcomes:?}");
 }
+
+/// Of the segment that is verified there, in pieces of 64 KiB.
+const PIECES_READ: usize = 32;
 
 /// The pieces of 64 KiB that are in the page cache before and after a segment is verified; `None` where the file system keeps everything, as one in memory does.
 fn cache_around_a_scrub(log: &Log, path: &Path) -> Option<(Vec<u64>, Vec<u64>)> {
@@ -363,6 +367,6 @@ fn cache_around_a_scrub(log: &Log, path: &Path) -> Option<(Vec<u64>, Vec<u64>)> 
             break;
         }
     }
-    assert!(read > 1 << 20);
+    assert!(read > (PIECES_READ as u64 - 1) * PIECE);
     Some((before, warm()))
 }
