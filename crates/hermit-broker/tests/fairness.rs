@@ -20,6 +20,28 @@ const PAYLOAD: [u8; 1000] = [7; 1000];
 /// A consumer gives others their turn each MiB, of 24: a third of these turns is enough.
 const FEWEST_ANSWERS: usize = 8;
 
+/// What a broker is served by: fewer threads than there are clients.
+struct Served {
+    runtime: tokio::runtime::Runtime,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+fn serve(broker: &Broker) -> (SocketAddr, Served) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let broker = broker.clone();
+    let serving = runtime.spawn(async move { broker.serve(listener).await });
+    (address, Served { runtime, serving })
+}
+
+impl Served {
+    fn stop(self, broker: &Broker) {
+        self.runtime.block_on(broker.shutdown()).unwrap();
+        self.runtime.block_on(self.serving).unwrap();
+    }
+}
+
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -88,11 +110,7 @@ fn floods_of_costly_requests_leave_others_their_turn() {
     for number in 0..TOPICS {
         broker.create_topic(&format!("t{number}"), 1, &TopicConfig::default()).unwrap();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let address = listener.local_addr().unwrap();
-    let served = broker.clone();
-    let serving = runtime.spawn(async move { served.serve(listener).await });
+    let (address, served) = serve(&broker);
     let mut client = connect(address);
     call(&mut client, &HelloRequest::new("test"));
     let (answered, over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -114,8 +132,7 @@ fn floods_of_costly_requests_leave_others_their_turn() {
     });
     // A round by number alone would be 64 requests of each flood.
     assert!(floods / heartbeats < 64, "{heartbeats} heartbeats were answered beside {floods} costly requests");
-    runtime.block_on(broker.shutdown()).unwrap();
-    runtime.block_on(serving).unwrap();
+    served.stop(&broker);
 }
 
 #[test]
@@ -126,12 +143,7 @@ fn fast_version_1_consumers_keep_nobody_waiting() {
     let broker = Broker::open(config).unwrap();
     let topic = TopicConfig { durability: Some(Durability::Os), ..TopicConfig::default() };
     let topic = broker.create_topic("t", 1, &topic).unwrap().partitions()[0].topic();
-    // Fewer threads than consumers.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let address = listener.local_addr().unwrap();
-    let served = broker.clone();
-    let serving = runtime.spawn(async move { served.serve(listener).await });
+    let (address, served) = serve(&broker);
 
     let mut client = connect(address);
     call(&mut client, &HelloRequest::new("test"));
@@ -162,6 +174,5 @@ fn fast_version_1_consumers_keep_nobody_waiting() {
         answers
     });
     assert!(answers >= FEWEST_ANSWERS, "{answers} heartbeats were answered while {CONSUMERS} consumers read");
-    runtime.block_on(broker.shutdown()).unwrap();
-    runtime.block_on(serving).unwrap();
+    served.stop(&broker);
 }
