@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::table::{ClientAuthName, DurabilityName, ImportName, SwitchName, TlsName};
 
 /// Stands for a setting that nobody has set and that has no value then, such as an age that nothing reaches.
-const UNSET: &str = "unset";
+pub(super) const UNSET: &str = "unset";
 
 /// A value as it could be written in the settings file.
 pub(super) trait Shown {

@@ -4,6 +4,8 @@ mod access;
 mod describe;
 mod file;
 mod first_administrator;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod in_force;
 mod log;
 #[cfg(test)]
