@@ -198,10 +198,12 @@ impl Inspected {
         self.damages.is_empty()
             && self.damaged_state.is_empty()
             && self.snapshots.iter().all(|snapshot| snapshot.producers.is_some())
-            && self
-                .segments
-                .iter()
-                .all(|segment| matches!(segment.index, IndexReport::Sealed { .. } | IndexReport::Unsealed { .. }))
+            && self.segments.iter().all(|segment| match segment.index {
+                IndexReport::Sealed { .. } | IndexReport::Unsealed { .. } => true,
+                // Made with the first frame.
+                IndexReport::Missing => segment.file_bytes == 0,
+                IndexReport::Wrong { .. } => false,
+            })
     }
 
     /// Frames of all segments.

@@ -13,7 +13,9 @@ use crate::error::ProducerError;
 use crate::names::FileName;
 use crate::state_file::{Kind, Reader};
 
-pub(crate) const KIND: Kind = Kind { magic: *b"HPRD", version: 3 };
+pub(crate) const KIND: Kind = Kind { magic: *b"HPRD", version: 4 };
+/// Without the offset up to which it holds, which its name alone told.
+const UNNAMED: Kind = Kind { version: 3, ..KIND };
 /// Runs that are remembered of each producer: as many as there may be batches in flight.
 const REMEMBERED: usize = 5;
 /// A run grows no longer: its sequences must not meet themselves when they wrap.
@@ -197,8 +199,9 @@ impl ProducerTable {
         self.producers.get(&id).is_some_and(|producer| producer.last_offset == offset)
     }
 
-    fn encode(&self, salt: &FrameSalt) -> Vec<u8> {
-        let mut body = Vec::new();
+    /// Begins with `end`: under the name of another snapshot it would leave out what was appended between the two, or have it twice.
+    fn encode(&self, salt: &FrameSalt, end: Offset) -> Vec<u8> {
+        let mut body = end.0.to_be_bytes().to_vec();
         body.extend_from_slice(&self.forgotten.unwrap_or(ProducerId(-1)).0.to_be_bytes());
         for (id, producer) in &self.producers {
             body.extend_from_slice(&id.0.to_be_bytes());
@@ -237,7 +240,7 @@ impl ProducerTable {
 
     /// Stores the state that holds up to `end`, which is flushed, and removes older snapshots but the last.
     pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, salt: &FrameSalt, end: Offset) -> io::Result<()> {
-        write_atomically(disk, dir, &FileName::Producers(end).build(), &self.encode(salt))?;
+        write_atomically(disk, dir, &FileName::Producers(end).build(), &self.encode(salt, end))?;
         let mut older = snapshots(disk, dir)?;
         older.retain(|offset| *offset < end);
         // The one before is kept, in case this one rots.
@@ -248,9 +251,14 @@ impl ProducerTable {
         Ok(())
     }
 
-    /// One snapshot; `None` where it is damaged.
+    /// One snapshot; `None` where it is damaged, or another one's.
     pub(crate) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt, end: Offset) -> io::Result<Option<Self>> {
-        Ok(KIND.read(disk, &dir.join(FileName::Producers(end).build()), salt)?.flatten().as_deref().and_then(Self::decode))
+        let path = dir.join(FileName::Producers(end).build());
+        if let Some(body) = KIND.read(disk, &path, salt)?.flatten() {
+            let named = body.split_first_chunk().filter(|(told, _)| u64::from_be_bytes(**told) == end.0);
+            return Ok(named.and_then(|(_, producers)| Self::decode(producers)));
+        }
+        Ok(UNNAMED.read(disk, &path, salt)?.flatten().as_deref().and_then(Self::decode))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -355,8 +363,26 @@ mod tests {
         assert_eq!(table.producers.len(), 3);
         assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 200), &CONFIG), Ok(Verdict::New)));
         assert!(matches!(table.check(&frame(4, 0, 1, 1, 9, 2000), &CONFIG), Err(ProducerError::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_snapshot_holds_under_its_own_name_alone() {
+        let disk = crate::disk::sim::SimDisk::new(1);
+        let dir = Path::new("/p");
+        disk.create_dir_all(dir).unwrap();
         let salt = FrameSalt::new(hermit_proto::TopicId(1), hermit_proto::PartitionId(2));
-        let decoded = ProducerTable::decode(KIND.open(&table.encode(&salt), &salt).unwrap());
-        assert_eq!(decoded, Some(table));
+        let mut table = ProducerTable::default();
+        table.note(&frame(1, 0, 0, 7, 0, 100), &CONFIG);
+        let path = |end| dir.join(FileName::Producers(Offset(end)).build());
+        table.store(&disk, dir, &salt, Offset(7)).unwrap();
+        assert_eq!(ProducerTable::load(&disk, dir, &salt).unwrap(), Some((table.clone(), Offset(7))));
+        // What was appended from 7 to 9 is not in it.
+        disk.rename(&path(7), &path(9)).unwrap();
+        assert_eq!(ProducerTable::load(&disk, dir, &salt).unwrap(), None);
+
+        let body = table.encode(&salt, Offset(9));
+        let unnamed = UNNAMED.seal(&KIND.open(&body, &salt).unwrap()[8..], &salt);
+        write_atomically(&disk, dir, &FileName::Producers(Offset(9)).build(), &unnamed).unwrap();
+        assert_eq!(ProducerTable::load(&disk, dir, &salt).unwrap(), Some((table, Offset(9))), "of the format before");
     }
 }

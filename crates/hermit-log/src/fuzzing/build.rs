@@ -211,7 +211,10 @@ impl<'a> Builder<'a> {
                 let sealed = fenced::KIND.seal(body.get(from..).unwrap_or_default(), &self.salt);
                 return self.put(names::FENCED, &sealed);
             }
-            _ => (FileName::Producers(Offset(self.next)).build(), producers::KIND),
+            _ => {
+                let body = [&self.next.to_be_bytes()[..], &body].concat();
+                return self.put(&FileName::Producers(Offset(self.next)).build(), &producers::KIND.seal(&body, &self.salt));
+            }
         };
         self.put(&name, &kind.seal(&body, &self.salt));
     }

@@ -80,7 +80,8 @@ pub fn state_files(data: &[u8]) {
     put(names::START, start::KIND);
     put(names::COMPACTED, compacted::KIND);
     put(names::FENCED, fenced::KIND);
-    put(&FileName::Producers(Offset(7)).build(), producers::KIND);
+    let told = body.first_chunk().map_or(7, |end| u64::from_be_bytes(*end));
+    put(&FileName::Producers(Offset(told)).build(), producers::KIND);
 
     let _checkpoint = Checkpoint::read(&disk, dir, &SALT);
     let start = start::read(&disk, dir, &SALT).expect("damage is no error").expect("it is there");

@@ -96,8 +96,9 @@ impl<'a> Repairer<'a> {
             // Append times never fall, also not where damage hides them all.
             last_append_time = segment.last_append_time.unwrap_or(0).max(last_append_time);
             match (segment.index, self.listing.next_base(at)) {
-                (IndexReport::Sealed { .. } | IndexReport::Unsealed { .. }, _) | (IndexReport::Missing, None) => {}
-                (IndexReport::Wrong { .. }, None) => {
+                (IndexReport::Sealed { .. } | IndexReport::Unsealed { .. }, _) => {}
+                (IndexReport::Missing, None) if segment.file_bytes == 0 => {}
+                (IndexReport::Missing | IndexReport::Wrong { .. }, None) => {
                     // Without a footer, as it may go on. A start makes it anew, but needs its entries to go on behind damage.
                     if !self.options.dry_run {
                         let entries = self.copy_frames(&segment, None)?;
