@@ -20,8 +20,11 @@ pub(crate) enum Stop {
     Killed,
 }
 
-/// Seven of these fill a segment.
+/// So many of these fill a segment.
 const PAYLOAD_BYTES: usize = 9_000;
+pub(crate) const SEGMENT_RECORDS: u64 = 7;
+/// Where the segments begin.
+pub(crate) const SEGMENTS: [u64; 4] = [0, 7, 14, 21];
 pub(crate) const TOPICS: [(&str, u32); 5] = [("plain", 1), ("twin", 2), ("keyed", 1), ("trimmed", 1), ("rotten", 1)];
 /// Where `trimmed` begins: within a segment.
 pub(crate) const TRIMMED_TO: u64 = 9;
