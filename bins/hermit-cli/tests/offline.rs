@@ -123,3 +123,35 @@ fn a_data_directory_is_inspected_verified_and_repaired() {
     let nowhere = offline(&["log", "inspect", "/no/such/dir"]);
     assert!(nowhere.status == 1 && nowhere.stderr.lines().count() == 1, "{}", nowhere.stderr);
 }
+
+#[test]
+fn what_cannot_be_read_of_a_partition_keeps_no_other_from_being_verified_and_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let mut broker = TestBroker::start_in(dir.path());
+    broker.ok(&["topic", "create", "t", "--partitions", "3"], b"");
+    for partition in ["0", "1", "2"] {
+        broker.ok(&["produce", "t", "--partition", partition], b"a value\n");
+    }
+    broker.stop();
+    let partitions = json_lines(&offline(&["log", "inspect", path, "--topic", "t", "--output", "json"]).stdout);
+    let file = |partition: usize, name: &str| PathBuf::from(partitions[partition]["dir"].as_str().unwrap()).join(name);
+    let index = file(0, "00000000000000000000.idx");
+    std::fs::remove_file(&index).unwrap();
+    std::fs::create_dir(&index).unwrap();
+    std::fs::write(file(1, "00000000000000000000.idx"), b"damaged").unwrap();
+    let segment = file(2, "00000000000000000000.wal");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+
+    let verified = offline(&["log", "verify", path, "--topic", "t"]);
+    let told = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.status == 1 && told.contains("t 2: segment 0"), "{told} {}", verified.stderr);
+    let repaired = offline(&["log", "repair", path, "--topic", "t", "--drop-damage"]);
+    assert!(repaired.status == 1 && repaired.stderr.contains("topic t, partition 0: "), "{}", repaired.stderr);
+    std::fs::remove_dir(&index).unwrap();
+    assert_eq!(offline(&["log", "repair", path, "--topic", "t", "--partition", "0"]).status, 0);
+    let after = offline(&["log", "verify", path, "--topic", "t"]);
+    assert_eq!((after.status, after.stderr.as_str()), (0, ""), "the others were repaired all the same");
+}

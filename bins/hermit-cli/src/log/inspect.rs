@@ -7,7 +7,7 @@ use hermit_broker::log::inspect::{Check, IndexReport, Inspected, SegmentReport};
 use hermit_broker::offline::{OfflineDir, OfflinePartition};
 use serde_json::{Value, json};
 
-use super::{damage_json, damage_text, is_torn_tail, open};
+use super::{Failures, damage_json, damage_text, is_torn_tail, open};
 use crate::args::{DirArgs, Output};
 use crate::quantity::approximate_bytes;
 use crate::text::{counted, headings, table};
@@ -16,11 +16,12 @@ use crate::time::show_moment;
 /// Reads the logs, and tells what is in them. An error where some of it is damaged.
 pub(super) fn run(args: &DirArgs, check: Check, output: Output) -> Result<()> {
     let (dir, partitions) = open(args)?;
-    let mut found = Vec::new();
+    let (mut found, mut failed) = (Vec::new(), Failures::default());
     for partition in partitions {
         let place = || format!("topic {}, partition {}", partition.topic, partition.partition);
-        let inspected = dir.inspect(&partition, check).with_context(place)?;
-        found.push((partition, inspected));
+        if let Some(inspected) = failed.note(dir.inspect(&partition, check).with_context(place)) {
+            found.push((partition, inspected));
+        }
     }
     let mut out = Vec::new();
     match output {
@@ -32,6 +33,7 @@ pub(super) fn run(args: &DirArgs, check: Check, output: Output) -> Result<()> {
         }
     }
     io::stdout().write_all(&out).context("standard output")?;
+    failed.end("read")?;
     let damages = found.iter().flat_map(|(_, inspected)| &inspected.damages);
     let damages = damages.filter(|damage| !is_torn_tail(damage, dir.clean())).count() as u64;
     ensure!(

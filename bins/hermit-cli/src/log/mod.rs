@@ -4,7 +4,7 @@ mod import;
 mod inspect;
 mod repair;
 
-use anyhow::Result;
+use anyhow::{Error, Result, bail};
 use hermit_broker::log::inspect::{Check, DamageKind, FoundDamage};
 use hermit_broker::offline::{OfflineDir, OfflinePartition, Selection};
 use hermit_broker::proto::{PartitionId, TopicName};
@@ -29,6 +29,28 @@ fn open(args: &DirArgs) -> Result<(OfflineDir, Vec<OfflinePartition>)> {
     let selection = Selection { topic, partition: args.partition.map(PartitionId) };
     let partitions = dir.partitions(&selection)?;
     Ok((dir, partitions))
+}
+
+/// What could not be done with some partitions: the others are not kept waiting for that.
+#[derive(Debug, Default)]
+struct Failures(Vec<Error>);
+
+impl Failures {
+    fn note<T>(&mut self, done: Result<T>) -> Option<T> {
+        done.map_err(|error| self.0.push(error)).ok()
+    }
+
+    /// An error that names them all, if there are any.
+    fn end(mut self, what: &str) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            count => {
+                let all: Vec<_> = self.0.iter().map(|error| format!("{error:#}")).collect();
+                bail!("{count} partitions could not be {what}: {}", all.join("; "))
+            }
+        }
+    }
 }
 
 /// Whether the next start will most likely cut it off as what a power cut or a kill has torn, which is no loss: nobody was told that it is stored.

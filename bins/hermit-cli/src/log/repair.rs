@@ -7,7 +7,7 @@ use hermit_broker::log::repair::{Action, RepairOptions, Repaired};
 use hermit_broker::offline::OfflinePartition;
 use serde_json::{Value, json};
 
-use super::{damage_json, damage_text, is_torn_tail, open};
+use super::{Failures, damage_json, damage_text, is_torn_tail, open};
 use crate::args::{Output, RepairArgs};
 use crate::text::counted;
 
@@ -16,10 +16,10 @@ pub(super) fn run(args: &RepairArgs, output: Output) -> Result<()> {
     let (dir, partitions) = open(&args.dir)?;
     let options = RepairOptions { drop_damage: args.drop_damage, dry_run: args.dry_run, ..RepairOptions::default() };
     let mut out = io::stdout().lock();
-    let (mut actions, mut left) = (0, 0);
+    let (mut actions, mut left, mut failed) = (0, 0, Failures::default());
     for partition in &partitions {
         let place = || format!("topic {}, partition {}", partition.topic, partition.partition);
-        let repaired = dir.repair(partition, &options).with_context(place)?;
+        let Some(repaired) = failed.note(dir.repair(partition, &options).with_context(place)) else { continue };
         actions += repaired.actions.len() as u64;
         left += repaired.left.iter().filter(|damage| !is_torn_tail(damage, dir.clean())).count() as u64;
         // At once: what is done is done, whatever becomes of the next.
@@ -33,6 +33,7 @@ pub(super) fn run(args: &RepairArgs, output: Output) -> Result<()> {
         let done = if args.dry_run { "to be made: this was a dry run" } else { "made" };
         writeln!(out, "{} {done}", counted(actions, "change")).context("standard output")?;
     }
+    failed.end("repaired")?;
     ensure!(
         left == 0,
         "{} left in place; --drop-damage drops what is damaged for good, and consumers are not told of it then",
