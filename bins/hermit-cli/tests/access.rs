@@ -204,7 +204,7 @@ fn the_commands_of_the_readme_do_what_it_says() {
     // Whatever happens, the broker ends with the shell.
     let script = format!("trap 'kill $! 2>/dev/null' EXIT\nset -eu\n{script}");
     shell.args(["-c", &script]).current_dir(dir.path()).env_clear().env("PATH", path);
-    shell.env("HERMITD_LISTEN", &port).env("HERMIT_SERVER", &port).env("HERMITD_LOG", "off");
+    shell.env("HERMITD_LISTEN", &port).env("HERMIT_SERVER", &port).env("HERMITD_LOG", "off").env("HERMITD_HTTP", "off");
     shell.env("HERMITD_DISK_LOW_BYTES", "0").env("HERMITD_DISK_HIGH_BYTES", "0");
     let output = shell.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,7 @@
 //! `hermitd`: settings, wiring and signals around `hermit-broker`. No interface for others: a library so that what is read from outside can be fuzzed.
 
 mod descriptors;
+mod http;
 mod run;
 mod settings;
 mod takeover;

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
+use crate::http::{self, Http};
 use crate::settings::Settings;
 use crate::{descriptors, say, takeover};
 
@@ -30,17 +31,22 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
-    takeover::take_over(&config, settings.import)?;
-    config.described_settings = settings.described(&config);
-    let broker = Broker::open(config)?;
-    broker.report().log();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.threads)
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let served = runtime.block_on(serve(&broker, settings));
+    let http = http::begin(&runtime, settings)?;
+    takeover::take_over(&config, settings.import)?;
+    config.described_settings = settings.described(&config);
+    config.start_progress = http.as_ref().map(|http| http.server.start_progress());
+    let broker = Broker::open(config)?;
+    broker.report().log();
+    if let Some(http) = &http {
+        http.server.serves(&broker);
+    }
+    let served = runtime.block_on(serve(&broker, settings, http));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -48,20 +54,21 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
     served.and(closed)
 }
 
-async fn serve(broker: &Broker, settings: &Settings) -> anyhow::Result<()> {
+async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>) -> anyhow::Result<()> {
     let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
     let mut hangup = signal(SignalKind::hangup())?;
     // These and no others: a name may stand for something else the next time.
-    let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, error))?;
+    let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     settings.check_reach(&addresses)?;
-    let listener = TcpListener::bind(&*addresses).await.map_err(|error| cannot_listen(&settings.listen, error))?;
+    let listener = TcpListener::bind(&*addresses).await.map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn({
         let broker = broker.clone();
         async move { broker.serve(listener).await }
     });
     tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
-    if let Err(error) = say(&format!("ready hermit={address}")) {
+    let http_word = http.as_ref().map(|http| format!(" http={}", http.address)).unwrap_or_default();
+    if let Err(error) = say(&format!("ready hermit={address}{http_word}")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
     let first = loop {
@@ -79,6 +86,9 @@ async fn serve(broker: &Broker, settings: &Settings) -> anyhow::Result<()> {
             std::process::exit(1);
         }
     }
+    if let Some(http) = http {
+        http.serving.await.context("serving HTTP ended badly")?;
+    }
     serving.await.context("serving ended badly")
 }
 
@@ -94,12 +104,14 @@ fn reload(broker: &Broker, settings: &Settings) {
     }
 }
 
-fn cannot_listen(listen: &str, error: std::io::Error) -> anyhow::Error {
+pub(crate) fn cannot_listen(listen: &str, flag: &str, error: std::io::Error) -> anyhow::Error {
     let what_to_do = match error.kind() {
-        ErrorKind::AddrInUse => ", which another process has: stop that one, or choose another address or port with --listen",
-        ErrorKind::AddrNotAvailable => ", which is no address of this machine: choose another with --listen",
-        ErrorKind::PermissionDenied => ", which this user may not: choose a port from 1024 on with --listen",
-        _ => "",
+        ErrorKind::AddrInUse => {
+            format!(", which another process has: stop that one, or choose another address or port with {flag}")
+        }
+        ErrorKind::AddrNotAvailable => format!(", which is no address of this machine: choose another with {flag}"),
+        ErrorKind::PermissionDenied => format!(", which this user may not: choose a port from 1024 on with {flag}"),
+        _ => String::new(),
     };
     anyhow::Error::new(error).context(format!("cannot listen on {listen}{what_to_do}"))
 }

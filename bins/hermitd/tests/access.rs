@@ -19,7 +19,8 @@ const PASSWORD: &str = "correct-horse-battery-staple";
 
 fn hermitd() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    command.env_clear().stdin(Stdio::null());
+    // Others of its kind run at the same time, and there is one default port.
+    command.env_clear().env("HERMITD_HTTP", "off").stdin(Stdio::null());
     command
 }
 

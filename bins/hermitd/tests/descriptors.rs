@@ -43,7 +43,7 @@ fn produce(address: &str, topic: u8) -> Option<u64> {
 fn a_broker_out_of_descriptors_recovers_and_goes_on_storing() {
     let dir = tempfile::tempdir().unwrap();
     // Soft and hard limit: the broker cannot raise it.
-    let script = r#"ulimit -n 64; exec "$0" --data-dir "$1" --listen 127.0.0.1:0"#;
+    let script = r#"ulimit -n 64; exec "$0" --data-dir "$1" --listen 127.0.0.1:0 --http off"#;
     let mut child = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_hermitd")])
         .arg(dir.path())

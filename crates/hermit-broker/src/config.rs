@@ -10,6 +10,7 @@ use crate::access::AccessConfig;
 use crate::error::BrokerError;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
+use crate::start::StartProgress;
 use crate::tls::TlsConfig;
 use crate::topic::TopicSettings;
 
@@ -57,6 +58,8 @@ pub struct BrokerConfig {
     pub described_settings: Vec<(String, String)>,
     /// TLS, on the same ports. Default: none. Needs the feature `tls`.
     pub tls: Option<TlsConfig>,
+    /// Is told how far [`Broker::open`](crate::Broker::open) is. Default: nobody is.
+    pub start_progress: Option<Arc<StartProgress>>,
     /// What an embedder has added. Default: nothing.
     pub hooks: Option<Arc<dyn Hooks>>,
 }
@@ -84,6 +87,7 @@ impl BrokerConfig {
             access: AccessConfig::default(),
             described_settings: Vec::new(),
             tls: None,
+            start_progress: None,
             hooks: None,
         }
     }

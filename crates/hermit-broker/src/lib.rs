@@ -41,7 +41,7 @@ mod tls;
 mod topic;
 
 pub use access::{AccessConfig, AccessDamage, FirstAdministrator, PasswordHashing};
-pub use broker::{Broker, Position};
+pub use broker::{Broker, Position, StopHold};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};
 pub use events::Event;
@@ -53,7 +53,7 @@ pub use partition::{Partition, Ticket};
 pub use scrub::ScrubStatus;
 pub use server::ConnectionCounts;
 pub use signal::Signal;
-pub use start::{ManifestRepair, OpenReport, PartitionReport};
+pub use start::{ManifestRepair, OpenReport, PartitionReport, StartProgress};
 pub use tls::{TlsConfig, TlsReport};
 pub use topic::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVER, Topic, TopicMeta, TopicSettings};
 

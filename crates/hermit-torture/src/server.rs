@@ -222,7 +222,9 @@ fn begin(setup: &Setup, listen: &str) -> Result<Child> {
 
     let mut words = setup.under.iter().cloned().chain([setup.binary.clone().into_os_string()]);
     let mut command = Command::new(words.next().context("no program")?);
-    command.args(words).arg("--data-dir").arg(setup.data_dir()).args(["--listen", listen]).args(&setup.args);
+    // Many run at the same time, and there is one default port.
+    let http = "off";
+    command.args(words).arg("--data-dir").arg(setup.data_dir()).args(["--listen", listen, "--http", http]).args(&setup.args);
     // Settings of whoever started the run are not those of the run.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMITD_")) {
         command.env_remove(name);

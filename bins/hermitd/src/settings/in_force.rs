@@ -10,7 +10,7 @@ use super::table::{ClientAuthName, DurabilityName, Given, SwitchName, TlsName};
 impl Given {
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
     fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
-        let Settings { listen, insecure, threads, log, import, .. } = settings;
+        let Settings { listen, http, insecure, threads, log, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
         let tls = broker.tls.as_ref();
         let ms = |time: Duration| Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -18,6 +18,7 @@ impl Given {
         Self {
             data_dir: Some(broker.data_dir.clone()),
             listen: Some(listen.clone()),
+            http: Some(http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.clone())),
             authentication: Some(if broker.access.enabled { SwitchName::On } else { SwitchName::Off }),
             insecure: Some(*insecure),
             v1_principal: broker.access.v1_principal.as_ref().map(ToString::to_string),

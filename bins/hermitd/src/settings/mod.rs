@@ -6,6 +6,7 @@ mod file;
 mod first_administrator;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod http;
 mod in_force;
 mod log;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use hermit_broker::BrokerConfig;
 use older::Older;
 use table::Given;
 
+pub(crate) use http::HttpAddress;
 pub(crate) use table::ImportName;
 
 /// A message broker: an append-only, checksummed log, and nothing else to run.
@@ -53,6 +55,8 @@ struct Cli {
 pub(crate) struct Settings {
     pub(crate) broker: BrokerConfig,
     pub(crate) listen: String,
+    /// Where HTTP is served, if anywhere.
+    pub(crate) http: Option<HttpAddress>,
     /// Whether it is meant that other machines need no login.
     pub(crate) insecure: bool,
     pub(crate) threads: usize,

@@ -15,20 +15,29 @@ impl Settings {
 
     /// Refuses addresses that other machines may reach, where nobody has to log in and nobody has said that this is meant.
     pub(crate) fn check_reach(&self, addresses: &[SocketAddr]) -> anyhow::Result<()> {
+        self.check_reach_of("listen", &self.listen, addresses)
+    }
+
+    /// The same for the addresses of another setting.
+    pub(crate) fn check_reach_of(&self, setting: &str, listen: &str, addresses: &[SocketAddr]) -> anyhow::Result<()> {
         if self.broker.access.enabled || self.insecure {
             return Ok(());
         }
         let Some(open) = addresses.iter().find(|address| is_open(address)) else { return Ok(()) };
-        let listen = &self.listen;
-        let stands_for = if open.to_string() == *listen { String::new() } else { format!(", which is {open}") };
+        let stands_for = if open.to_string() == listen { String::new() } else { format!(", which is {open}") };
         bail!(
-            "`listen` is {listen}{stands_for}: other machines may reach it, and whoever does could read, write and delete everything; set \
+            "`{setting}` is {listen}{stands_for}: other machines may reach it, and whoever does could read, write and delete everything; set \
              `authentication` to \"on\" (--authentication on), so that clients log in, or, if this is meant, `insecure` to true (--insecure)"
         );
     }
 
     /// As [`Settings::check_reach`], before anything is begun. A name that cannot be resolved now is looked at when it can.
     pub(super) fn with_reach_checked(mut self) -> anyhow::Result<Self> {
+        if let Some(http) = &self.http
+            && let Ok(addresses) = http.addresses()
+        {
+            self.check_reach_of("http", &http.address, &addresses)?;
+        }
         match self.addresses() {
             Ok(addresses) => {
                 self.check_reach(&addresses)?;

@@ -68,12 +68,13 @@ impl Given {
         check_frame_fits(&broker.limits)?;
         broker.check()?;
         let listen = self.listen.unwrap_or_else(|| "127.0.0.1:9092".into());
-        check_address(&listen)?;
+        check_address("listen", &listen, "such as 127.0.0.1:9092")?;
+        let http = super::http::settle(self.http.as_deref())?;
         let log = self.log.unwrap_or_else(|| "info".into());
         super::log::check(&log)?;
         let import = self.import.unwrap_or(ImportName::Auto);
         let insecure = self.insecure.unwrap_or(false);
-        Ok(Settings { broker, listen, insecure, threads, log, import, notes: Vec::new() })
+        Ok(Settings { broker, listen, http, insecure, threads, log, import, notes: Vec::new() })
     }
 
     fn settle_groups(&self, limits: &mut Limits) {
@@ -153,10 +154,10 @@ fn set<T>(place: &mut T, given: Option<T>) {
     }
 }
 
-fn check_address(listen: &str) -> anyhow::Result<()> {
-    match listen.rsplit_once(':') {
+pub(super) fn check_address(setting: &str, address: &str, such_as: &str) -> anyhow::Result<()> {
+    match address.rsplit_once(':') {
         Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
-        _ => bail!("`listen` is `{listen}`: give an address and a port, such as 127.0.0.1:9092"),
+        _ => bail!("`{setting}` is `{address}`: give an address and a port, {such_as}"),
     }
 }
 

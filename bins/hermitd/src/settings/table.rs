@@ -85,6 +85,8 @@ settings! {
     data_dir: PathBuf, "HERMITD_DATA_DIR";
     /// Address and port to listen on; port 0 takes any. Default: `127.0.0.1:9092`.
     listen: String, "HERMITD_LISTEN";
+    /// Address and port for HTTP: health, metrics and the JSON API; port 0 takes any, `off` takes none. Default: `127.0.0.1:15672`; where another process has that, the broker starts without HTTP and says so.
+    http: String, "HERMITD_HTTP";
     /// Whether clients have to log in, and may do only what rules allow: `on` or `off`. Default: `off`; then everybody may do everything, and `listen` must be a loopback address.
     authentication: SwitchName, "HERMITD_AUTHENTICATION";
     /// Whether other machines may connect without `authentication`, and log in with passwords over connections without TLS. Default: false. Whoever reaches the port then does as he likes, or reads along.

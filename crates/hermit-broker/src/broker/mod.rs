@@ -25,6 +25,7 @@ pub(crate) use describe::PROGRAM;
 pub use positions::Position;
 pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
+pub use stop::StopHold;
 pub(crate) use stop::{Phase, reached};
 
 use crate::access::Access;
@@ -92,6 +93,8 @@ pub(crate) struct Inner {
     budget: Arc<Budget>,
     tls: Tls,
     connections: watch::Sender<usize>,
+    /// What others do with the broker, and a graceful stop waits for.
+    held: watch::Sender<usize>,
     door: Arc<Door>,
     /// Lets requests through that take computing time, or search in logs.
     searches: Arc<Semaphore>,
@@ -201,6 +204,7 @@ impl Broker {
             budget,
             tls,
             connections: watch::Sender::new(0),
+            held: watch::Sender::new(0),
             door: Door::new(&config.limits),
             searches: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))),
             lines: Lines::new(),

@@ -32,6 +32,18 @@ pub(crate) async fn reached(phase: &mut watch::Receiver<Phase>, at_least: Phase)
     }
 }
 
+/// Something that a graceful stop waits for, until this is dropped; see [`Broker::hold_stop`].
+#[derive(Debug)]
+pub struct StopHold {
+    broker: Broker,
+}
+
+impl Drop for StopHold {
+    fn drop(&mut self) {
+        self.broker.inner.held.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
 impl Broker {
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.inner.phase.subscribe()
@@ -49,6 +61,28 @@ impl Broker {
         if phase >= Phase::Draining && !self.inner.stop_told.swap(true, Ordering::Relaxed) {
             self.tell(|| Event::Stopping);
         }
+    }
+
+    /// Waits until the broker stops: from then on nothing new is to be begun. At once, where it has been stopped already.
+    pub async fn stopping(&self) {
+        reached(&mut self.phase(), Phase::Draining).await;
+    }
+
+    /// Waits until the broker was closed, or is being: from then on it does nothing more. At once, where it has been closed already.
+    pub async fn closing(&self) {
+        reached(&mut self.phase(), Phase::Closed).await;
+    }
+
+    /// Has a graceful stop wait, within [`Limits::drain_timeout`](crate::Limits::drain_timeout), until what this gives is dropped: for who serves requests by a protocol of its own.
+    #[must_use]
+    pub fn hold_stop(&self) -> StopHold {
+        self.inner.held.send_modify(|count| *count += 1);
+        StopHold { broker: self.clone() }
+    }
+
+    /// How many hold the stop.
+    pub(crate) fn held(&self) -> watch::Receiver<usize> {
+        self.inner.held.subscribe()
     }
 
     /// Closes the broker: flushes and checkpoints all logs, and leaves the marker of a clean stop, last. Whoever is served is cut off; see

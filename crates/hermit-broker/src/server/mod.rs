@@ -52,8 +52,11 @@ impl Broker {
     /// As [`Broker::close`].
     pub async fn shutdown(&self) -> Result<(), BrokerError> {
         self.advance(Phase::Draining);
-        let mut connections = self.connection_count();
-        let drained = connections.wait_for(|count| *count == 0);
+        let (mut connections, mut held) = (self.connection_count(), self.held());
+        let drained = async {
+            let _senders_live =
+                connections.wait_for(|count| *count == 0).await.is_ok() && held.wait_for(|count| *count == 0).await.is_ok();
+        };
         if tokio::time::timeout(self.limits().drain_timeout, drained).await.is_err() {
             tracing::warn!(connections = self.connections(), "not all connections could be drained in time; they are cut off");
             self.advance(Phase::Cutting);

@@ -4,6 +4,7 @@ pub(crate) mod clean;
 mod look;
 mod open_manifest;
 mod partitions;
+mod progress;
 mod rebuild;
 mod report;
 
@@ -18,6 +19,7 @@ use hermit_proto::{PartitionId, TopicId};
 
 pub(crate) use look::{Looked, look};
 pub(crate) use partitions::{OpenPartitions, open_more, open_topic};
+pub use progress::StartProgress;
 pub use report::{ManifestRepair, OpenReport, PartitionReport};
 
 use self::clean::LastStop;

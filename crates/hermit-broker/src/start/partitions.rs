@@ -38,6 +38,10 @@ pub(super) fn open_all(
     let live: Vec<&TopicMeta> = state.topics.values().filter(|entry| entry.stage == Stage::Live).map(|entry| &entry.meta).collect();
     let jobs: Vec<(usize, PartitionId)> =
         live.iter().enumerate().flat_map(|(topic, meta)| (0..meta.partitions).map(move |p| (topic, PartitionId(p)))).collect();
+    let progress = config.start_progress.as_deref();
+    if let Some(progress) = progress {
+        progress.begin(jobs.len());
+    }
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Opened)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
@@ -45,6 +49,9 @@ pub(super) fn open_all(
             let Some(meta) = live.get(*topic) else { continue };
             let opened = open_partition(config, env, events, meta, *partition, start);
             done.lock().push((*topic, opened));
+            if let Some(progress) = progress {
+                progress.opened_one();
+            }
         }
     };
     if config.recovery_threads > 1 {

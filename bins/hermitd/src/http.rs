@@ -1,0 +1,50 @@
+//! The HTTP server: listening before the broker is opened, so that somebody answers how far that is.
+
+use std::io::ErrorKind;
+
+use hermit_http::{HttpConfig, HttpServer};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::run::cannot_listen;
+use crate::settings::Settings;
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) server: HttpServer,
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) serving: JoinHandle<()>,
+}
+
+/// Begins to answer, if the settings say so.
+pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Option<Http>> {
+    let Some(http) = &settings.http else { return Ok(None) };
+    let (setting, flag) = (http.address.as_str(), "--http");
+    let bound = http.addresses().map_err(|error| cannot_listen(setting, flag, error)).and_then(|addresses| {
+        settings.check_reach_of("http", setting, &addresses)?;
+        runtime.block_on(TcpListener::bind(&*addresses)).map_err(|error| cannot_listen(setting, flag, error))
+    });
+    let listener = match bound {
+        Ok(listener) => listener,
+        Err(error) if !http.is_asked && is_taken(&error) => {
+            tracing::warn!(
+                address = setting,
+                "no HTTP: another process has the default address; name another with --http, or set it to off"
+            );
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let (server, address) = (HttpServer::new(HttpConfig::default()), listener.local_addr()?);
+    let serving = runtime.spawn({
+        let server = server.clone();
+        async move { server.serve(listener).await }
+    });
+    Ok(Some(Http { server, address, serving }))
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    error.root_cause().downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse)
+}

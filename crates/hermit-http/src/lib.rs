@@ -1,0 +1,17 @@
+//! The HTTP side of a HermitMQ broker: whether it lives and serves, its metrics, and a JSON API, over the public API of `hermit-broker`.
+//!
+//! [`serve`] is all that an embedder needs who has an open broker. Who wants to be answered while the broker is still being opened makes an [`HttpServer`] first:
+//! it says "starting" on `/readyz` until it is given the broker.
+
+mod config;
+mod health;
+mod limit;
+pub mod metrics;
+mod problem;
+mod router;
+mod server;
+mod stage;
+mod stream;
+
+pub use config::HttpConfig;
+pub use server::{HttpServer, serve};

@@ -1,0 +1,138 @@
+//! Taking connections in, and serving each until it or the broker ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hermit_broker::{Broker, StartProgress};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tower_service::Service as _;
+
+use crate::config::HttpConfig;
+use crate::limit;
+use crate::router::router;
+use crate::stage::Standing;
+use crate::stream::Timed;
+
+/// After an accept that failed, as for the want of descriptors: the connection stays with the system, and trying at once would spin.
+const BACK_OFF: Duration = Duration::from_millis(100);
+/// Time that requests have to end once the broker was closed: they can get no more than an error.
+const CUT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most bytes of the head of a request; the least that hyper takes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// From where a request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// The client's address.
+    pub(crate) address: SocketAddr,
+}
+
+/// An HTTP server for a broker that may still be being opened. Cheap to clone; all clones are the same server.
+#[derive(Debug, Clone)]
+pub struct HttpServer {
+    config: Arc<HttpConfig>,
+    standing: Arc<Standing>,
+}
+
+impl HttpServer {
+    /// A server that says "starting" until it [has a broker](HttpServer::serves).
+    #[must_use]
+    pub fn new(config: HttpConfig) -> Self {
+        Self { config: Arc::new(config), standing: Arc::new(Standing::starting()) }
+    }
+
+    /// What is told of the start on `/readyz`: to be given to the broker as [`BrokerConfig::start_progress`](hermit_broker::BrokerConfig::start_progress).
+    #[must_use]
+    pub fn start_progress(&self) -> Arc<StartProgress> {
+        Arc::clone(self.standing.progress())
+    }
+
+    /// Answers for `broker` from now on, until it stops.
+    pub fn serves(&self, broker: &Broker) {
+        self.standing.serves(broker);
+    }
+
+    /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
+    /// to the end, and everything else is refused.
+    pub async fn serve(&self, listener: TcpListener) {
+        let room = Arc::new(Semaphore::new(self.config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+        let (ending, end) = watch::channel(false);
+        let router = router(Arc::clone(&self.standing));
+        let mut connections = JoinSet::new();
+        let mut followed = std::pin::pin!(self.standing.follow());
+        loop {
+            tokio::select! {
+                () = &mut followed => break,
+                Some(ended) = connections.join_next() => report_panic(ended),
+                accepted = limit::accept(&listener, &room) => match accepted {
+                    Ok((stream, address, permit)) => {
+                        let (router, end, config) = (router.clone(), end.clone(), Arc::clone(&self.config));
+                        connections.spawn(async move {
+                            run(stream, Peer { address }, router, end, &config).await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "no HTTP connection can be taken in now");
+                        tokio::time::sleep(BACK_OFF).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        ending.send_replace(true);
+        let ended = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(CUT_TIMEOUT, ended).await.is_err() {
+            connections.shutdown().await;
+        }
+    }
+}
+
+/// Serves a broker over HTTP until it was closed.
+pub async fn serve(listener: TcpListener, broker: &Broker, config: HttpConfig) {
+    let server = HttpServer::new(config);
+    server.serves(broker);
+    server.serve(listener).await;
+}
+
+async fn run(stream: TcpStream, peer: Peer, router: Router, mut end: watch::Receiver<bool>, config: &HttpConfig) {
+    // Answers are written in one piece; waiting for more would only delay them.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a socket does not take an option");
+    }
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.clone().call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
+    let connection = http.serve_connection(TokioIo::new(Timed::new(stream, config.write_timeout)), service);
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = async { drop(end.wait_for(|end| *end).await) } => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(peer = %peer.address, %error, "an HTTP connection ended");
+    }
+}
+
+/// A panic takes one connection, and is a fault to be told.
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "an HTTP connection's task panicked; the connection is closed");
+    }
+}

@@ -1,0 +1,58 @@
+//! Where the broker stands, as the server sees it.
+
+use std::sync::Arc;
+
+use hermit_broker::{Broker, StartProgress};
+use tokio::sync::watch;
+
+/// Where the broker stands.
+#[derive(Debug, Clone)]
+pub(crate) enum Stage {
+    /// It is being opened.
+    Starting,
+    /// It answers.
+    Serving(Broker),
+    /// It stops: what was asked is being answered.
+    Stopping,
+}
+
+/// Follows the broker.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    stage: watch::Sender<Stage>,
+    progress: Arc<StartProgress>,
+}
+
+impl Standing {
+    pub(crate) fn starting() -> Self {
+        Self { stage: watch::Sender::new(Stage::Starting), progress: Arc::default() }
+    }
+
+    pub(crate) fn progress(&self) -> &Arc<StartProgress> {
+        &self.progress
+    }
+
+    pub(crate) fn now(&self) -> Stage {
+        self.stage.borrow().clone()
+    }
+
+    pub(crate) fn serves(&self, broker: &Broker) {
+        self.stage.send_replace(Stage::Serving(broker.clone()));
+    }
+
+    /// Follows the broker from its start to its end, which is when this returns.
+    pub(crate) async fn follow(&self) {
+        let mut stage = self.stage.subscribe();
+        let broker = loop {
+            if let Stage::Serving(broker) = &*stage.borrow_and_update() {
+                break broker.clone();
+            }
+            if stage.changed().await.is_err() {
+                return;
+            }
+        };
+        broker.stopping().await;
+        self.stage.send_replace(Stage::Stopping);
+        broker.closing().await;
+    }
+}
