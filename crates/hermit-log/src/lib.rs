@@ -3,7 +3,7 @@
 //! | to change | look in |
 //! | --- | --- |
 //! | what is locked while frames are appended | `log.rs`, `log/append.rs` |
-//! | group commit | `flusher.rs`, `log/flush.rs` |
+//! | group commit | `flusher/`, `pace.rs`, `log/flush.rs` |
 //! | what readers see | `view.rs`, `log/cursor.rs` |
 //! | the ranges for `sendfile` | `log/range.rs` |
 //! | finding an offset, a time, an epoch | `log/find.rs`, `index.rs` |

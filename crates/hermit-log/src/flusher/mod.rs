@@ -59,6 +59,17 @@ struct Shared {
     grouping: Mutex<()>,
 }
 
+/// One of the threads.
+#[derive(Debug)]
+pub(crate) struct Worker(Arc<Shared>);
+
+impl Worker {
+    /// Flushes until the last handle of the flusher is gone.
+    pub(crate) fn run(self) {
+        self.0.work();
+    }
+}
+
 /// Stops the threads when it is dropped.
 #[derive(Debug)]
 struct Owner(Arc<Shared>);
@@ -77,15 +88,20 @@ impl Flusher {
     /// # Errors
     /// Those of starting a thread.
     pub fn start(threads: usize, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        let (flusher, workers) = Self::with_workers(threads, clock);
+        for (number, worker) in workers.into_iter().enumerate() {
+            std::thread::Builder::new().name(format!("flush-{number}")).spawn(move || worker.run())?;
+        }
+        Ok(flusher)
+    }
+
+    /// What the threads are to run.
+    pub(crate) fn with_workers(threads: usize, clock: Arc<dyn Clock>) -> (Self, Vec<Worker>) {
         let threads = threads.max(1);
         let mut flusher = Self::with(clock, threads);
-        let owner = Arc::new(Owner(Arc::clone(&flusher.shared)));
-        for number in 0..threads {
-            let shared = Arc::clone(&flusher.shared);
-            std::thread::Builder::new().name(format!("flush-{number}")).spawn(move || shared.work())?;
-        }
-        flusher.owner = Some(owner);
-        Ok(flusher)
+        flusher.owner = Some(Arc::new(Owner(Arc::clone(&flusher.shared))));
+        let workers = (0..threads).map(|_| Worker(Arc::clone(&flusher.shared))).collect();
+        (flusher, workers)
     }
 
     /// No threads: [`Flusher::step`] does what they would.
