@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<()> {
         bail!("cargo-deny is missing: `cargo install cargo-deny --locked`");
     }
     let workspace = Workspace::load()?;
-    Step::cargo("deny --locked check licenses bans sources").run(&workspace.root)?;
+    Step::cargo("deny --locked check --hide-inclusion-graph licenses bans sources").run(&workspace.root)?;
     println!("$ cargo deny --locked check advisories");
     let output = Command::new("cargo").args(["deny", "--locked", "check", "advisories"]).current_dir(&workspace.root).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
