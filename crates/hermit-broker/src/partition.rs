@@ -8,6 +8,7 @@ use hermit_log::{Appended, Batch, Bounds, Log, LogError};
 use hermit_proto::{FramePrefix, FrameSalt, LeaderEpoch, Offset, PREFIX_SIZE, PartitionId, TopicId};
 
 use crate::error::BrokerError;
+use crate::metrics::Delivered;
 use crate::progress::Progress;
 use crate::signal::Signal;
 
@@ -19,6 +20,7 @@ pub struct Partition {
     compacted: AtomicBool,
     log: Result<Log, LogError>,
     progress: Arc<Progress>,
+    delivered: Delivered,
 }
 
 impl Partition {
@@ -32,7 +34,7 @@ impl Partition {
         if let Ok(log) = &log {
             hermit_log::LogListener::advanced(&*progress, log.bounds());
         }
-        Self { topic, id, compacted: compacted.into(), log, progress }
+        Self { topic, id, compacted: compacted.into(), log, progress, delivered: Delivered::default() }
     }
 
     /// The topic's id.
@@ -77,6 +79,10 @@ impl Partition {
     /// The log, whether or not the topic was deleted.
     pub(crate) fn any_log(&self) -> Option<&Log> {
         self.log.as_ref().ok()
+    }
+
+    pub(crate) const fn delivered(&self) -> &Delivered {
+        &self.delivered
     }
 
     pub(crate) const fn progress(&self) -> &Arc<Progress> {

@@ -138,6 +138,11 @@ impl Progress {
         }
     }
 
+    /// Whether something made the log read-only.
+    pub(crate) fn is_failed(&self) -> bool {
+        matches!(self.state.lock().end, Some(End::Failed(_)))
+    }
+
     /// How many wait.
     pub(crate) fn waiters(&self) -> usize {
         self.state.lock().waiters.len()

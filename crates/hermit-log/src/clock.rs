@@ -90,8 +90,14 @@ impl SteadyTime {
 
     /// Nanoseconds since the Unix epoch: the wall clock's, or the latest that the time passed since the start allows.
     pub(crate) fn now(&self) -> u64 {
+        self.now_and_monotonic().0
+    }
+
+    /// The same, with the monotonic clock, which had to be looked at for it.
+    pub(crate) fn now_and_monotonic(&self) -> (u64, Duration) {
         let wall = self.clock.now();
-        let passed = self.clock.monotonic().saturating_sub(self.anchor.1) + MAX_RUN_AHEAD;
+        let monotonic = self.clock.monotonic();
+        let passed = monotonic.saturating_sub(self.anchor.1) + MAX_RUN_AHEAD;
         let latest = self.anchor.0.saturating_add(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX));
         if wall > latest && !self.reported.swap(true, Ordering::Relaxed) {
             let ahead_seconds = (wall - latest) / 1_000_000_000;
@@ -100,6 +106,6 @@ impl SteadyTime {
                 "the system clock has jumped ahead; append times and retention do not follow it until a restart"
             );
         }
-        wall.min(latest)
+        (wall.min(latest), monotonic)
     }
 }

@@ -79,6 +79,10 @@ impl Disk for DirWatch {
         self.disk.free_bytes(dir)
     }
 
+    fn total_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.total_bytes(dir)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>> {
         self.disk.lock(path)
     }

@@ -13,6 +13,7 @@
 //! | retention, trim, compaction | `log/retain.rs`, `log/compact.rs` |
 //! | verifying closed segments while all else goes on | `log/scrub.rs`, `scrub_file.rs`, `scrub_pace.rs` |
 //! | idempotent producers | `producers.rs` |
+//! | counters and histograms | `metrics.rs` |
 //! | looking at a directory offline, and repairing it | [`inspect`], [`repair`] |
 //! | file access, and the simulated disk | [`disk`] |
 //! | the names of files | `names.rs` |
@@ -38,6 +39,7 @@ mod index;
 pub mod inspect;
 mod log;
 mod maps;
+mod metrics;
 mod names;
 mod pace;
 mod producers;
@@ -62,6 +64,7 @@ pub use log::{
     Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Scrub, ScrubStep, ScrubVerdict,
     Start,
 };
+pub use metrics::{Durations, Histogram, LogFigures, LogTimes};
 pub use recovery::{CutTail, RecoveryReport};
 pub use scrub_pace::ScrubPace;
 pub use view::Bounds;

@@ -34,6 +34,7 @@ use crate::fenced::FencedRange;
 use crate::files::{FileCache, PinnedFile};
 use crate::flusher::Flusher;
 use crate::maps::IndexMaps;
+use crate::metrics::{Counts, LogTimes};
 use crate::producers::ProducerTable;
 use crate::segment::{Segment, SegmentEnv};
 use crate::view::{Bounds, View};
@@ -59,6 +60,8 @@ pub struct LogEnv {
     pub files: FileCache,
     /// The threads that flush.
     pub flusher: Flusher,
+    /// How long appends and flushes took.
+    pub times: Arc<LogTimes>,
     maps: IndexMaps,
     time: Arc<SteadyTime>,
     file_systems: FileSystems,
@@ -71,7 +74,8 @@ impl LogEnv {
         let files = FileCache::new(Arc::clone(&disk), open_files);
         let time = Arc::new(SteadyTime::new(Arc::clone(&clock)));
         let file_systems = FileSystems::new(Arc::clone(&clock));
-        Self { disk, clock, files, flusher, maps: IndexMaps::new(open_files / 2), time, file_systems }
+        let (times, maps) = (Arc::default(), IndexMaps::new(open_files / 2));
+        Self { disk, clock, files, flusher, times, maps, time, file_systems }
     }
 
     /// The operating system's files and clocks, `flush_threads` threads, and room for `open_files` descriptors.
@@ -150,6 +154,7 @@ struct Inner {
     /// Held while the fenced ranges are stored, so that an older state of them does not replace a newer one.
     fencing: Mutex<()>,
     view: RwLock<View>,
+    counts: Counts,
     /// Keeps other processes away from a log that was opened by itself.
     lock: Mutex<Option<Box<dyn DirLock>>>,
 }
@@ -261,15 +266,17 @@ impl Log {
     /// Bytes of all segments.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let view = self.inner.view.read();
-        let end = view.end(crate::view::Until::LogEnd);
-        view.segments.iter().filter_map(|segment| view.limit_of(segment, end)).sum()
+        self.figures().size_bytes
     }
 
     /// The number of segments.
     #[must_use]
     pub fn segment_count(&self) -> usize {
         self.inner.view.read().segments.len()
+    }
+
+    pub(crate) fn view_and_counts(&self) -> (&RwLock<View>, &Counts) {
+        (&self.inner.view, &self.inner.counts)
     }
 
     /// Why the log is read-only, if it is.

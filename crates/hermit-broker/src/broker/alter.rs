@@ -165,6 +165,7 @@ impl Broker {
         let log = partition.log()?;
         let to = if offset.0 == u64::MAX { log.bounds().high_watermark } else { offset };
         let removed = self.inner.reserve.with(|| log.trim(to).map_err(BrokerError::Log))?;
+        self.counters().trimmed(removed);
         let log_start = log.bounds().log_start;
         tracing::info!(%topic, partition = %partition.id(), %log_start, segments = removed.segments, bytes = removed.bytes, "trimmed a partition");
         Ok(log_start)

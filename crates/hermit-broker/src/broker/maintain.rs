@@ -21,13 +21,23 @@ impl Broker {
                 }
                 let Ok(log) = partition.log() else { continue };
                 let id = partition.id();
-                if let Err(error) = self.inner.reserve.with(|| log.apply_retention().map_err(BrokerError::Log)) {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
+                match self.inner.reserve.with(|| log.apply_retention().map_err(BrokerError::Log)) {
+                    Ok(removed) => self.counters().retained(removed),
+                    Err(error) => {
+                        self.counters().retention_failed();
+                        tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
+                    }
                 }
-                if topic.meta.settings.compaction
-                    && let Err(error) = log.compact()
-                {
-                    tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
+                if !topic.meta.settings.compaction {
+                    continue;
+                }
+                match log.compact() {
+                    Ok(compacted) => self.counters().compacted(&compacted),
+                    Err(error) => {
+                        self.counters().compaction_failed();
+                        let error = BrokerError::Log(error);
+                        tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
+                    }
                 }
             }
         }

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use hermit_log::disk::Disk;
-use hermit_log::{Clock, LogEnv};
+use hermit_log::{Clock, LogEnv, LogTimes};
 use hermit_proto::{PartitionId, TopicId, TopicName};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{Semaphore, watch};
@@ -37,6 +37,7 @@ use crate::ids::Ids;
 use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::memory::Budget;
+use crate::metrics::{Counters, LagCache};
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::producers::ProducerIds;
@@ -101,6 +102,8 @@ pub(crate) struct Inner {
     lines: Lines,
     warmer: OnceLock<Warmer>,
     scrubber: Scrubber,
+    counters: Counters,
+    lag_cache: LagCache,
     /// Held until the broker is closed.
     lock: Mutex<Option<Box<dyn hermit_log::disk::DirLock>>>,
 }
@@ -210,6 +213,8 @@ impl Broker {
             lines: Lines::new(),
             warmer: OnceLock::new(),
             scrubber: Scrubber::new(config.scrub_bytes_per_second),
+            counters: Counters::default(),
+            lag_cache: LagCache::default(),
             lock: Mutex::new(Some(lock)),
             config,
             env,
@@ -368,6 +373,24 @@ impl Broker {
     /// The threads that read cold ranges; started when they are first needed.
     pub(crate) fn warmer(&self) -> &Warmer {
         self.inner.warmer.get_or_init(Warmer::start)
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    pub(crate) fn lag_cache(&self) -> &LagCache {
+        &self.inner.lag_cache
+    }
+
+    /// How long appends and flushes took, of all logs of this broker.
+    pub(crate) fn log_times(&self) -> &LogTimes {
+        &self.inner.env.times
+    }
+
+    /// In ns since the Unix epoch, by the broker's clock.
+    pub(crate) fn started_at(&self) -> u64 {
+        self.inner.started_at
     }
 
     pub(crate) fn scrubber(&self) -> &Scrubber {

@@ -79,6 +79,11 @@ impl Groups {
         ListedGroup { name: name.to_string(), state, members: count(members), partitions: count(partitions.len()) }
     }
 
+    /// How many members a group has, and the partitions that they have; `None` where it has none.
+    pub(crate) fn owned(&self, name: &GroupName) -> Option<(usize, Vec<TopicPartition>)> {
+        self.inspect(name, |state| (state.seats.len(), state.group.owners().keys().copied().collect()))
+    }
+
     fn membership(&self, name: &GroupName) -> Result<Option<Membership>, BrokerError> {
         let looked = self.inspect(name, |state| {
             let bytes = state.seats.values().map(member_bytes).sum();

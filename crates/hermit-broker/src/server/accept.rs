@@ -11,6 +11,7 @@ use super::connection;
 use super::line_gate::Line;
 use crate::address::PeerAddress;
 use crate::broker::{Broker, Phase, reached};
+use crate::metrics::ConnectionEnd;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
             // Draining must win over connections that keep coming.
             biased;
             () = reached(&mut phase, Phase::Draining) => break,
-            Some(ended) = tasks.join_next() => report_panic(ended),
+            Some(ended) = tasks.join_next() => report_panic(broker, ended),
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     back_off = FIRST_BACK_OFF;
@@ -32,6 +33,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
                 }
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
+                    broker.counters().not_taken_in();
                     // Out of descriptors or memory: the connection stays in the backlog, and trying at once would spin.
                     if let Line::Write { left_out } = broker.lines().not_taken_in.line() {
                         tracing::warn!(error = %crate::error::line(&error), wait_ms = back_off.as_millis(), left_out, "no connection can be taken in now");
@@ -48,7 +50,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
         tokio::select! {
             biased;
             ended = tasks.join_next() => match ended {
-                Some(ended) => report_panic(ended),
+                Some(ended) => report_panic(broker, ended),
                 None => return,
             },
             () = reached(&mut phase, Phase::Cutting) => {
@@ -60,6 +62,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
 }
 
 fn take_in(broker: &Broker, tasks: &mut JoinSet<()>, stream: TcpStream, peer: std::net::SocketAddr) {
+    broker.counters().accepted();
     let (connected, entry) = (broker.connect(), broker.door().enter(PeerAddress::of(peer.ip())));
     let broker = broker.clone();
     tasks.spawn(async move {
@@ -75,10 +78,11 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 }
 
 /// A panic takes one connection, and is a fault to be told.
-fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+fn report_panic(broker: &Broker, ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
+        broker.counters().ended(ConnectionEnd::Panicked);
         tracing::error!(error = %crate::error::line(&error), "a connection's task panicked; the connection is closed");
     }
 }

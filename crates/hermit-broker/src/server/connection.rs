@@ -19,8 +19,9 @@ use super::line_gate::Line;
 use super::stream::Stream;
 use super::{session, v1 as serve_v1};
 use crate::broker::{Broker, Phase, reached};
-use crate::error::BrokerError;
+use crate::error::{BrokerError, Counted};
 use crate::events::Event;
+use crate::metrics::ConnectionEnd;
 
 /// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
@@ -74,6 +75,22 @@ pub(super) enum End {
     PutOut,
 }
 
+impl End {
+    const fn kind(&self) -> ConnectionEnd {
+        match self {
+            Self::Peer => ConnectionEnd::Peer,
+            Self::Stopping => ConnectionEnd::Stopping,
+            Self::Broken(_) => ConnectionEnd::Broken,
+            Self::Timeout(_) => ConnectionEnd::Timeout,
+            Self::Refused(_) => ConnectionEnd::Refused,
+            Self::Broker(_) => ConnectionEnd::Failed,
+            Self::TurnedAway(BrokerError::TooMany { what: Counted::ConnectionsOfAddress, .. }) => ConnectionEnd::TooManyOfAddress,
+            Self::TurnedAway(_) => ConnectionEnd::TooMany,
+            Self::PutOut => ConnectionEnd::PutOut,
+        }
+    }
+}
+
 /// Serves a connection to its end.
 pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr, entry: Entry) {
     if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
@@ -89,6 +106,7 @@ pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr, en
         () = reached(&mut phase, Phase::Cutting) => End::Stopping,
     };
     told.ends(&end);
+    broker.counters().ended(end.kind());
     tell(broker, peer, &end);
 }
 

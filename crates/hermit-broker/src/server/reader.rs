@@ -126,17 +126,24 @@ impl Reader {
             match cursor.next_ready(max_bytes, short_bytes, buffer) {
                 Ready::Cold => return Ok(cold(self.place.take(), max_bytes)),
                 Ready::Range(range) => {
-                    self.next = self.next.max(range.next_offset());
+                    self.advance(&range);
                     return Ok(StepInto::Other(Step::Found(range)));
                 }
                 Ready::Read(range) => {
-                    self.next = self.next.max(range.next_offset());
+                    self.advance(&range);
                     return Ok(StepInto::Read(range));
                 }
                 // Offsets without frames, as after compaction.
                 Ready::AtEnd => self.seek(self.next.max(until)),
             }
         }
+    }
+
+    /// The range is given out.
+    fn advance(&mut self, range: &Range) {
+        let from = self.next;
+        self.next = from.max(range.next_offset());
+        self.partition.delivered().add(from.max(range.first_offset()), self.next, range.len_bytes());
     }
 
     /// Takes over what was read. `None`: ask again.
@@ -147,7 +154,7 @@ impl Reader {
         match read {
             Ok(Read::Range(cursor, range)) => {
                 self.place = Some(cursor);
-                self.next = self.next.max(range.next_offset());
+                self.advance(&range);
                 Ok(Some(range))
             }
             // Offsets without frames, as after compaction. What was appended since the look is not among them.

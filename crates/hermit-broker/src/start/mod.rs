@@ -66,7 +66,9 @@ pub(crate) fn start(config: &BrokerConfig, env: &LogEnv, events: Option<&Arc<Eve
     // Before what was deleted is forgotten.
     report.unknown = unknown_dirs(manifest.state(), &known);
     finish_interrupted(disk, dir, &mut manifest, &reserve, &mut report);
+    let began = env.clock.monotonic();
     let OpenPartitions { topics, reports } = partitions::open_all(config, env, events, manifest.state(), report.clean);
+    report.opening_time = env.clock.monotonic().saturating_sub(began);
     report.partitions = reports;
     reserve.refill();
     Ok(Started { lock, manifest, reserve, topics, report })

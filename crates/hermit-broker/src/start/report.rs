@@ -1,6 +1,7 @@
 //! What a start found and did.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hermit_log::{LogError, RecoveryReport};
 use hermit_proto::{LeaderEpoch, PartitionId, TopicName};
@@ -27,6 +28,8 @@ pub struct OpenReport {
     pub access: Option<AccessDamage>,
     /// Directories below `partitions/` that no topic claims. They are left alone.
     pub unknown: Vec<String>,
+    /// How long it took to open all partitions.
+    pub opening_time: Duration,
     /// Each partition, and what its recovery found or why it could not be opened.
     pub partitions: Vec<PartitionReport>,
     /// The committed positions.

@@ -140,6 +140,12 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Those of `statvfs`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
+    /// The size of the file system of a directory, in bytes.
+    ///
+    /// # Errors
+    /// Those of `statvfs`.
+    fn total_bytes(&self, dir: &Path) -> io::Result<u64>;
+
     /// Takes the exclusive lock on a file, which is created where there is none, and writes this process' id into it. Held until dropped;
     /// the kernel also drops it when the process ends.
     ///

@@ -103,6 +103,11 @@ impl Disk for RealDisk {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    fn total_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let stat = statvfs(dir)?;
+        Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>> {
         let mut file = open(path, Open::CreateOrOpen)?;
         match file.try_lock() {

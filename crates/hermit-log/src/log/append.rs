@@ -45,7 +45,8 @@ impl Log {
         let inner = &self.inner;
         let mut state = inner.state.lock();
         state.writable()?;
-        let append_time = inner.env.time.now().max(state.last_append_time);
+        let (now, began) = inner.env.time.now_and_monotonic();
+        let append_time = now.max(state.last_append_time);
         let (bytes, frames) = batch.parts_mut();
         let mut undo = Undo::new();
         let all_bytes = frames.iter().map(|frame| frame.size() as u64).sum();
@@ -59,6 +60,7 @@ impl Log {
             let new_bytes = frames.iter().filter(|frame| !frame.duplicate).map(|frame| frame.size() as u64).sum();
             if new_bytes > 0 {
                 inner.write(&mut state, bytes, frames, new_bytes, append_time, next)?;
+                inner.env.times.append.add(inner.env.clock.monotonic().saturating_sub(began));
             }
             Ok(())
         });
@@ -206,6 +208,9 @@ impl Inner {
         active.position += new_bytes;
         active.first_append_time.get_or_insert(append_time);
         let end = End { offset: next, segment: active.segment.base, position: active.position };
+        self.counts.batches.add_alone(1);
+        self.counts.bytes.add_alone(new_bytes);
+        self.counts.records.add_alone(next.0 - state.log_end.0);
         state.log_end = next;
         state.appended_bytes += new_bytes;
         state.last_append_time = append_time;

@@ -13,6 +13,7 @@ use crate::config::LogConfig;
 use crate::dir_watch::DirWatch;
 use crate::disk::{DirLock, Disk, JointSync};
 use crate::error::LogError;
+use crate::metrics::Counts;
 use crate::names::{self, FileName};
 use crate::recovery::{Opening, RecoveryReport, recover};
 use crate::segment::SegmentEnv;
@@ -158,6 +159,7 @@ impl Log {
             flushed: Condvar::new(),
             fencing: Mutex::default(),
             view: RwLock::new(view),
+            counts: Counts::default(),
             lock: Mutex::new(lock),
         };
         Ok((Self { inner: Arc::new(inner) }, recovered.report))

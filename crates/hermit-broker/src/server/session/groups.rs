@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermit_proto::session::{
     AccessOperations, DeleteGroupRequest, DeleteGroupResponse, DescribeGroupRequest, GroupHeartbeatRequest, JoinGroupRequest,
-    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message, WireError,
+    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, Message,
 };
 use hermit_proto::{CorrelationId, GroupName, Unit};
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ impl Session {
         let correlation = unit.correlation();
         let request = match JoinGroupRequest::decode(unit.key(), unit.payload()) {
             Ok(request) => request,
-            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
+            Err(error) => return self.tell(correlation, &error.into()),
         };
         if let Err(error) = self.check_joining(&request) {
             return self.refuse(correlation, &error);
@@ -41,14 +41,14 @@ impl Session {
         let principal = self.rights.authority().principal().clone();
         if request.patterns.is_empty() {
             let joined = join(&self.broker, &request, Peer { client: &self.client, address: &self.address, principal: &principal });
-            return write(correlation, joined, &mut self.out);
+            return write(correlation, joined, self.broker.counters(), &mut self.out);
         }
         // Patterns are compiled, and matched with all topics: others are not to wait for that.
         let (broker, client, address) = (self.broker.clone(), self.client.clone(), self.address.clone());
         self.background.search(std::sync::Arc::clone(self.broker.searches()), move |out| {
             let joined = join(&broker, &request, Peer { client: &client, address: &address, principal: &principal });
+            write(correlation, joined, broker.counters(), out);
             drop(broker);
-            write(correlation, joined, out);
         });
     }
 
@@ -61,7 +61,7 @@ impl Session {
 
     pub(super) fn leave_group(&mut self, unit: &Unit) {
         let (broker, authority) = (&self.broker, self.rights.authority());
-        answer(unit, &mut self.out, |request: LeaveGroupRequest| {
+        answer(unit, broker.counters(), &mut self.out, |request: LeaveGroupRequest| {
             authority.check_group(&request.group, AccessOperations::CONSUME).map_err(|error| to_wire(&error))?;
             broker.groups().leave(&request).map_err(|error| to_wire(&error))?;
             Ok(LeaveGroupResponse)
@@ -72,7 +72,7 @@ impl Session {
         let correlation = unit.correlation();
         let request = match GroupHeartbeatRequest::decode(unit.key(), unit.payload()) {
             Ok(request) => request,
-            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
+            Err(error) => return self.tell(correlation, &error.into()),
         };
         let group = match GroupName::new(&request.group) {
             Ok(group) => group,

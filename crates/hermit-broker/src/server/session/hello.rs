@@ -100,7 +100,9 @@ impl Session {
     /// The handshake's time is over, and too many others were before this one: that says nothing of the password.
     pub(super) fn login_late(&mut self) {
         if let Some(logging_in) = self.logging_in.take() {
-            self.close(logging_in.correlation, &refusal(&LoginError::Later(AGAIN_MS)));
+            let error = LoginError::Later(AGAIN_MS);
+            self.broker.counters().login((&error).into());
+            self.close(logging_in.correlation, &refusal(&error));
         }
     }
 
@@ -108,6 +110,7 @@ impl Session {
         let rights = decided.and_then(|login| {
             let kind = login.kind;
             let rights = Rights::of(login, self.broker.access(), &self.signal).ok_or(LoginError::Wrong)?;
+            self.broker.counters().login(kind.into());
             tracing::debug!(address = %self.address, user = %rights.told().principal, ?kind, "logged in");
             Ok(rights)
         });
@@ -117,6 +120,7 @@ impl Session {
                 self.open(hello)
             }
             Err(error) => {
+                self.broker.counters().login((&error).into());
                 if let Line::Write { left_out } = self.broker.lines().refused_logins.line() {
                     tracing::info!(address = %self.address, client = %self.client, reason = ?error, left_out, "a login was refused");
                 }

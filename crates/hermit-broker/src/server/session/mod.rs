@@ -215,7 +215,7 @@ impl Driver<'_> {
                         self.session.close(error.correlation(), &error.into());
                         self.more = false;
                     } else {
-                        WireError::from(error).encode(error.correlation(), &mut self.session.out);
+                        self.session.tell(error.correlation(), &error.into());
                     }
                 }
             }

@@ -11,6 +11,7 @@ use hermit_proto::{CorrelationId, Offset, PartitionId, TopicId};
 use super::positions::fetch;
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
+use crate::metrics::Counters;
 use crate::partition::Partition;
 use crate::signal::Signal;
 
@@ -129,7 +130,7 @@ impl OwedAnswers {
     }
 
     /// Writes the answers that can be given now for the partition of `token`.
-    pub(super) fn settle(&mut self, token: u64, signal: &Arc<Signal>, out: &mut BytesMut) {
+    pub(super) fn settle(&mut self, token: u64, signal: &Arc<Signal>, counters: &Counters, out: &mut BytesMut) {
         let Some(key) = self.by_token.get(&token) else { return };
         let Some(queue) = self.queues.get_mut(key) else { return };
         while let Some(owed) = queue.owed.front() {
@@ -140,7 +141,7 @@ impl OwedAnswers {
             let Some(owed) = queue.owed.pop_front() else { return };
             self.count -= 1;
             self.kept_bytes = self.kept_bytes.saturating_sub(owed.answer.kept_bytes());
-            answer(owed, reached, out);
+            answer(owed, reached, counters, out);
         }
         if let Some(queue) = self.queues.remove(key)
             && queue.owed.capacity() <= KEEP_OWED
@@ -165,17 +166,20 @@ impl OwedAnswers {
     }
 }
 
-fn answer(owed: OwedAnswer, reached: Result<(), BrokerError>, out: &mut BytesMut) {
+fn answer(owed: OwedAnswer, reached: Result<(), BrokerError>, counters: &Counters, out: &mut BytesMut) {
     let correlation = owed.correlation;
     let encoded = match (owed.answer, reached) {
         (Answer::Refused(error), _) | (Answer::Passed(error), Ok(())) => {
+            counters.refused(error.status);
             error.encode(correlation, out);
             return;
         }
         // What is never flushed was never answered, and is not shown: the older positions are.
         (Answer::Fetched(broker, request), _) => fetch(&broker, &request).encode(correlation, out),
         (_, Err(error)) => {
-            to_wire(&error).encode(correlation, out);
+            let error = to_wire(&error);
+            counters.refused(error.status);
+            error.encode(correlation, out);
             return;
         }
         (Answer::Produced(response), Ok(())) => response.encode(correlation, out),

@@ -21,7 +21,7 @@ impl Session {
             .map_err(WireError::from)
             .and_then(|request| self.store(correlation, &request));
         if let Err(error) = committed {
-            error.encode(correlation, &mut self.out);
+            self.tell(correlation, &error);
         }
     }
 
@@ -36,9 +36,13 @@ impl Session {
         let committed = self.broker.commit_each(&group, request.member, &positions);
         let Stored { results: stored, ticket } = committed.map_err(|error| to_wire(&error))?;
         let mut stored = stored.into_iter();
+        let counters = self.broker.counters();
         let results = request.entries.iter().zip(refused).map(|(entry, refused)| {
             let error = refused.or_else(|| stored.next().and_then(Result::err));
             let status = error.map_or(Status::Ok, |error| status_of(&error));
+            if !status.is_ok() {
+                counters.refused(status);
+            }
             CommitResult { topic: entry.topic, partition: entry.partition, status }
         });
         let response = CommitResponse { results: results.collect() };
@@ -57,7 +61,7 @@ impl Session {
     fn owe(&mut self, correlation: CorrelationId, partition: &Arc<Partition>, until: Offset, answer: Answer) {
         let token = self.token();
         let token = self.owed.push(partition, token, correlation, until, answer);
-        self.owed.settle(token, &self.signal, &mut self.out);
+        self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
     }
 
     pub(super) fn fetch_committed(&mut self, unit: &Unit) {
@@ -66,7 +70,7 @@ impl Session {
             .map_err(WireError::from)
             .and_then(|request| self.fetch(correlation, request));
         if let Err(error) = fetched {
-            error.encode(correlation, &mut self.out);
+            self.tell(correlation, &error);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use hermit_log::{Batch, LogError, ProducerError};
-use hermit_proto::session::{AccessOperations, Acks, ProduceResponse, ProduceTarget, WireError};
+use hermit_proto::session::{AccessOperations, Acks, ProduceResponse, ProduceTarget};
 use hermit_proto::{CorrelationId, Offset, Unit};
 
 use super::owed::Answer;
@@ -27,7 +27,7 @@ impl Session {
         let correlation = unit.correlation();
         let target = match ProduceTarget::decode(unit.key()) {
             Ok(target) => target,
-            Err(error) => return WireError::from(error).encode(correlation, &mut self.out),
+            Err(error) => return self.tell(correlation, &error.into()),
         };
         if self.stage == Stage::Stopping {
             return self.refuse_produce(&target, correlation, &BrokerError::ShuttingDown);
@@ -47,7 +47,7 @@ impl Session {
         };
         let token = self.token();
         let token = self.owed.push(&partition, token, correlation, until, answer);
-        self.owed.settle(token, &self.signal, &mut self.out);
+        self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
     }
 
     fn append(&self, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
@@ -88,7 +88,7 @@ impl Session {
     /// In its turn: behind the answers that the partition still owes.
     fn refuse_produce(&mut self, target: &ProduceTarget, correlation: CorrelationId, error: &BrokerError) {
         if let Err(error) = self.owed.refuse(target.topic, target.partition, correlation, to_wire(error)) {
-            error.encode(correlation, &mut self.out);
+            self.tell(correlation, &error);
         }
     }
 }

@@ -200,6 +200,7 @@ impl Session {
             {
                 self.end_subscription(id);
                 let error = DeliveryError { ended: true, error: to_wire(&error) };
+                broker.counters().refused(error.error.status);
                 // An error fits, as everything in it is short.
                 drop(error.encode(id, &mut self.out));
             }

@@ -134,7 +134,7 @@ impl Session {
             (Stage::New, _) => {
                 self.close(correlation, &WireError::new(Status::BadSessionState, "the first request must be Hello"));
             }
-            (Stage::Revoked, _) => revoked().encode(correlation, &mut self.out),
+            (Stage::Revoked, _) => self.tell(correlation, &revoked()),
             (_, Some(Operation::Hello)) | (Stage::LoggingIn, _) => {
                 self.close(correlation, &WireError::new(Status::BadSessionState, "the session is open already"));
             }
@@ -146,7 +146,7 @@ impl Session {
             (Stage::Open, Some(operation)) => self.operate(operation, unit),
             (Stage::Open, None) => {
                 let message = format!("operation {} is unknown to this release", unit.header().record_count);
-                WireError::new(Status::UnknownOperation, message).encode(correlation, &mut self.out);
+                self.tell(correlation, &WireError::new(Status::UnknownOperation, message));
             }
         }
     }
@@ -154,7 +154,7 @@ impl Session {
     fn operate(&mut self, operation: Operation, unit: Unit) {
         self.access_changed();
         if self.stage != Stage::Open {
-            return revoked().encode(unit.correlation(), &mut self.out);
+            return self.tell(unit.correlation(), &revoked());
         }
         if let Err(error) = self.check_need(operation) {
             return self.refuse(unit.correlation(), &error);
@@ -192,7 +192,7 @@ impl Session {
             Operation::WhoAmI => self.who_am_i(&unit),
             other => {
                 let message = format!("operation {other} is not served by this release");
-                WireError::new(Status::UnknownOperation, message).encode(unit.correlation(), &mut self.out);
+                self.tell(unit.correlation(), &WireError::new(Status::UnknownOperation, message));
             }
         }
     }
@@ -257,7 +257,7 @@ impl Session {
             } else if let Some(id) = self.by_token.get(&token) {
                 self.ready.push_back(*id);
             } else if !self.look_at_parked(token) {
-                self.owed.settle(token, &self.signal, &mut self.out);
+                self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
             }
         }
         self.woken = woken;
@@ -279,6 +279,7 @@ impl Session {
                     return Some(FileRange::of(&range));
                 }
                 Turn::Ends(error) => {
+                    self.broker.counters().refused(error.error.status);
                     self.end_subscription(id);
                     // An error fits, as everything in it is short.
                     drop(error.encode(id, &mut self.out));
@@ -310,12 +311,18 @@ impl Session {
 
     pub(super) fn respond(&mut self, correlation: CorrelationId, response: &impl Response) {
         if let Err(error) = response.encode(correlation, &mut self.out) {
-            WireError::new(Status::TooLarge, error.to_string()).encode(correlation, &mut self.out);
+            self.tell(correlation, &WireError::new(Status::TooLarge, error.to_string()));
         }
     }
 
     pub(super) fn refuse(&mut self, correlation: CorrelationId, error: &BrokerError) {
-        to_wire(error).encode(correlation, &mut self.out);
+        self.tell(correlation, &to_wire(error));
+    }
+
+    /// Answers with an error, which is counted.
+    pub(super) fn tell(&mut self, correlation: CorrelationId, error: &WireError) {
+        self.broker.counters().refused(error.status);
+        error.encode(correlation, &mut self.out);
     }
 
     /// Refuses the session as a whole; it ends behind this.
@@ -326,7 +333,7 @@ impl Session {
     /// Says the last word: neither deliveries nor answers come behind it.
     pub(super) fn close(&mut self, correlation: CorrelationId, error: &WireError) {
         self.end_subscriptions();
-        error.encode(correlation, &mut self.out);
+        self.tell(correlation, error);
         self.stage = Stage::Closing;
     }
 

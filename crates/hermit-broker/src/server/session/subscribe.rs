@@ -21,7 +21,7 @@ impl Session {
                 self.respond(id, &response);
                 self.make_ready(id);
             }
-            Err(error) => error.encode(id, &mut self.out),
+            Err(error) => self.tell(id, &error),
         }
     }
 
@@ -65,13 +65,13 @@ impl Session {
     pub(super) fn unsubscribe(&mut self, unit: &Unit) {
         let correlation = unit.correlation();
         match UnsubscribeRequest::decode(unit.key(), unit.payload()) {
-            Err(error) => WireError::from(error).encode(correlation, &mut self.out),
+            Err(error) => self.tell(correlation, &error.into()),
             Ok(request) => {
                 if self.end_subscription(request.subscription) {
                     self.respond(correlation, &UnsubscribeResponse);
                 } else {
                     let error = WireError::new(Status::BadSubscription, "there is no such subscription").field("subscription");
-                    error.encode(correlation, &mut self.out);
+                    self.tell(correlation, &error);
                 }
             }
         }

@@ -15,6 +15,7 @@ use super::state::Session;
 use crate::access::Authority;
 use crate::broker::Broker;
 use crate::error::{BrokerError, status_of, to_wire};
+use crate::metrics::Counters;
 use crate::partition::Partition;
 use crate::topic::Topic;
 
@@ -24,13 +25,14 @@ const PAGE: usize = 1000;
 pub(super) type Answer<T> = Result<T, WireError>;
 
 /// Decodes, asks, encodes.
-pub(super) fn answer<Q: Request>(unit: &Unit, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
+pub(super) fn answer<Q: Request>(unit: &Unit, counters: &Counters, out: &mut BytesMut, ask: impl FnOnce(Q) -> Answer<Q::Response>) {
     let correlation = unit.correlation();
     let answered = Q::decode(unit.key(), unit.payload()).map_err(WireError::from).and_then(ask);
-    write(correlation, answered, out);
+    write(correlation, answered, counters, out);
 }
 
-pub(super) fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>, out: &mut BytesMut) {
+/// Writes an answer. One that is an error is counted.
+pub(super) fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>, counters: &Counters, out: &mut BytesMut) {
     let error = match answered {
         Ok(response) => match response.encode(correlation, out) {
             Ok(()) => return,
@@ -38,6 +40,7 @@ pub(super) fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>
         },
         Err(error) => error,
     };
+    counters.refused(error.status);
     error.encode(correlation, out);
 }
 
@@ -45,7 +48,7 @@ impl Session {
     pub(super) fn metadata(&mut self, unit: &Unit) {
         let request = match MetadataRequest::decode_request(unit) {
             Ok(request) => request,
-            Err(error) => return error.encode(unit.correlation(), &mut self.out),
+            Err(error) => return self.tell(unit.correlation(), &error),
         };
         let creates = request.create_missing && self.broker.config().create_topics;
         let (broker, authority) = (self.broker.clone(), self.rights.authority().clone());
@@ -59,19 +62,21 @@ impl Session {
         let may_take_time = !authority.is_open() && request.topics == TopicSelection::All;
         if may_take_time {
             self.background.search(Arc::clone(broker.searches()), move |out| {
-                write(correlation, Ok(metadata(&broker, &authority, &request)), out);
+                write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), out);
             });
         } else if creates && names_missing() {
-            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &authority, &request)), out));
+            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), out));
         } else {
-            write(correlation, Ok(metadata(&broker, &authority, &request)), &mut self.out);
+            write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), &mut self.out);
         }
     }
 
     pub(super) fn list_topics(&mut self, unit: &Unit) {
         let (broker, authority) = (&self.broker, self.rights.authority().clone());
         if authority.is_open() {
-            return answer(unit, &mut self.out, |request: ListTopicsRequest| Ok(list(&broker.topics(), &request)));
+            return answer(unit, broker.counters(), &mut self.out, |request: ListTopicsRequest| {
+                Ok(list(&broker.topics(), &request))
+            });
         }
         self.searching(unit, Self::checked, move |broker, request: ListTopicsRequest| {
             let mut topics = broker.topics();
@@ -140,7 +145,7 @@ impl Session {
         let request = match Q::decode(unit.key(), unit.payload()) {
             Ok(request) => request,
             Err(error) => {
-                WireError::from(error).encode(correlation, &mut self.out);
+                self.tell(correlation, &error.into());
                 return None;
             }
         };
@@ -151,9 +156,9 @@ impl Session {
         let broker = self.broker.clone();
         Some(move |out: &mut BytesMut| {
             let answered = ask(&broker, request).map_err(|error| to_wire(&error));
+            write(correlation, answered, broker.counters(), out);
             // Before the answer is seen, so that whoever counts handles after it counts right.
             drop(broker);
-            write(correlation, answered, out);
         })
     }
 }

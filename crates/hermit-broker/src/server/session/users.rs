@@ -64,6 +64,6 @@ impl Session {
 
     pub(super) fn who_am_i(&mut self, unit: &Unit) {
         let told = self.rights.told();
-        answer(unit, &mut self.out, |_request: WhoAmIRequest| Ok(told));
+        answer(unit, self.broker.counters(), &mut self.out, |_request: WhoAmIRequest| Ok(told));
     }
 }

@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::owed::Owed;
 use crate::address::PeerAddress;
 use crate::broker::{Broker, Phase, reached};
-use crate::error::BrokerError;
+use crate::error::{BrokerError, status_of};
 use crate::hooks::Client;
 use crate::memory::Share;
 use crate::partition::Partition;
@@ -210,7 +210,9 @@ impl Producer<'_> {
         self.count();
         if !batch.is_empty() {
             let client = Client { name: "", address: &self.address };
-            match self.connection.broker.append_from(&self.partition, batch, Some(client)) {
+            let broker = self.connection.broker;
+            let appended = broker.append_from(&self.partition, batch, Some(client));
+            match appended.inspect_err(|error| broker.counters().refused(status_of(error))) {
                 Ok(_in_the_log) => {
                     batch.frames().iter().for_each(|frame| self.owed.stored(frame.offset, frame.prefix.header.record_count));
                 }

@@ -209,6 +209,10 @@ impl Disk for SimDisk {
         self.run(Op::Free, dir, "", |state, _| Ok(state.free_bytes()))
     }
 
+    fn total_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.run(Op::Free, dir, "", |state, _| Ok(state.total_bytes()))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>> {
         let (node, generation) = self.run(Op::Lock, path, "", |state, _| {
             let node = open_node(state, path, Open::CreateOrOpen)?;

@@ -12,6 +12,9 @@ use super::fault::{Effect, Fault, Op, Struck};
 use super::names::{NameChange, Names, NodeId};
 use super::rng::Rng;
 
+/// What a disk without a set capacity reports: 1 TiB.
+const PLENTY_BYTES: u64 = 1 << 40;
+
 pub(super) const ROOT: NodeId = 0;
 
 #[derive(Debug, Clone)]
@@ -240,9 +243,11 @@ impl State {
             .sum()
     }
 
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.capacity_bytes.unwrap_or(PLENTY_BYTES)
+    }
+
     pub(super) fn free_bytes(&self) -> u64 {
-        /// What a disk without a set capacity reports: 1 TiB.
-        const PLENTY_BYTES: u64 = 1 << 40;
         self.capacity_bytes.map_or(PLENTY_BYTES, |capacity| capacity.saturating_sub(self.used_bytes()))
     }
 
