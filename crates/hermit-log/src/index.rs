@@ -193,6 +193,11 @@ impl ActiveIndex {
         Ok(())
     }
 
+    /// Whether none of the entries is in the file.
+    pub(crate) const fn is_in_memory(&self) -> bool {
+        self.stored == 0
+    }
+
     const fn stored_bytes(&self) -> u64 {
         self.stored as u64 * ENTRY_SIZE as u64
     }

@@ -144,10 +144,17 @@ impl Segment {
     }
 
     /// Writes the index and a footer, though the segment goes on: for a clean stop.
-    pub(crate) fn store_index(&self, facts: Sealed) -> io::Result<()> {
+    pub(crate) fn store_index(&self, disk: &dyn Disk, facts: Sealed) -> io::Result<()> {
         let mut index = self.index.write();
         if let Index::Active(active) = &mut *index {
-            let file = self.idx.get()?;
+            let file = match self.idx.get() {
+                // There was no space for it when the segment was made; all entries are in memory.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && active.is_in_memory() => {
+                    drop(disk.open(&self.idx.path(), Open::CreateOrTruncate)?);
+                    self.idx.get()?
+                }
+                file => file?,
+            };
             active.seal(
                 &*file,
                 SealFacts {

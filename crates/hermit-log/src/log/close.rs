@@ -93,7 +93,7 @@ impl Inner {
         let disk = &*self.env.disk;
         if let Some(active) = &state.active {
             let facts = Sealed { end: state.log_end, len_bytes: active.position, last_append_time: state.last_append_time };
-            active.segment.store_index(facts).map_err(failed)?;
+            active.segment.store_index(disk, facts).map_err(failed)?;
         }
         let producers = state.producers.as_ref().filter(|table| !table.is_empty());
         if let Some(table) = producers {

@@ -1,10 +1,11 @@
 //! A full disk refuses appends, retryably, and nothing else.
 
+use hermit_log::disk::Disk as _;
 use hermit_log::disk::sim::Survival;
 use hermit_log::{Log, LogConfig, LogError};
 use hermit_proto::{Offset, ProducedFrame};
 
-use crate::rig::{Bench, append, append_many, batch, consume, stamped};
+use crate::rig::{Bench, append, append_many, batch, consume, idx, stamped};
 
 fn config() -> LogConfig {
     LogConfig { segment_bytes: 1000, index_interval_bytes: 100, ..LogConfig::default() }
@@ -104,4 +105,20 @@ fn retention_and_trim_need_no_space_of_their_own() {
         assert_eq!(consume(&log, 0, 300).frames, (start..101).collect::<Vec<_>>());
         assert_eq!(stamped(&log, 0).unwrap().duplicates, 1);
     }
+}
+
+#[test]
+fn an_index_for_which_there_was_no_room_is_made_when_the_log_is_closed() {
+    let bench = Bench::new();
+    let (log, _) = bench.open(&config(), false, 0);
+    append_many(&log, 13);
+    // As where its segment had the last room that there was.
+    bench.disk.remove_file(&idx(10)).unwrap();
+    append(&log);
+    log.close().unwrap();
+    drop(log);
+    assert!(bench.disk.file_len(&idx(10)).unwrap() > 0);
+    let (log, report) = bench.open(&config(), true, 0);
+    assert_eq!(report.fenced, vec![]);
+    assert_eq!(consume(&log, 0, 300).frames, (0..14).collect::<Vec<_>>());
 }
