@@ -394,6 +394,8 @@ impl Error {
             | Self::DeliveryTimeout { .. }
             | Self::WouldWait { .. } => true,
             Self::Refused { source, .. } => source.is_retryable(),
+            // A session that ends, as the broker stops, took the call with it.
+            Self::Protocol { source: ProtocolFault::Ended(source), .. } => source.is_retryable(),
             _ => false,
         }
     }
@@ -526,5 +528,20 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
         io::ErrorKind::UnexpectedEof => "the broker closed it".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_whose_session_ended_for_now_may_be_tried_again() {
+        let ended = |status| {
+            let source = ProtocolFault::Ended(WireError::new(status, "the session ends"));
+            Error::Protocol { server: "here".into(), source }
+        };
+        assert!(ended(Status::ShuttingDown).is_retryable());
+        assert!(!ended(Status::Malformed).is_retryable());
     }
 }
