@@ -15,12 +15,15 @@ pub(crate) fn loom() -> Result<()> {
     Step::cargo("run --locked --manifest-path models/Cargo.toml").args(["--target-dir", &target]).run(&workspace.root)
 }
 
-/// What miri runs: package, and the tests of it. The codec but for what goes through zstd, which is C; the log's formats and its recovery, which never leave the
-/// memory; and the one module with `unsafe`, over a real file, as far as miri knows the system's calls.
+/// What miri runs: package, and the tests of it. The codec but for what goes through zstd, which is C, and what of the log never leaves the memory. Not the one
+/// module with `unsafe`: it maps a file, which miri cannot.
 const MIRI: &[(&str, &[&str])] = &[
     ("hermit-proto", &["header", "frame", "crc", "v1", "varint", "deframer", "session"]),
     ("hermit-log", &["index", "state_file", "checkpoint", "names", "pace", "producers", "fenced"]),
 ];
+
+/// Cases of a property test: each takes a thousand times as long as without miri.
+const MIRI_CASES: &str = "8";
 
 /// Runs the pure tests under miri.
 pub(crate) fn miri() -> Result<()> {
@@ -30,8 +33,9 @@ pub(crate) fn miri() -> Result<()> {
         let step = Step::program(Path::new("cargo")).args(["+nightly", "miri", "test", "--locked", "--lib", "--package", package]);
         step.args(["--target-dir", &target, "--"])
             .args(*tests)
-            // The simulated disk and temporary files read the clock and the file system.
+            // The test runner reads the clock, and property tests the environment.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("PROPTEST_CASES", MIRI_CASES)
             .run(&workspace.root)?;
     }
     Ok(())
