@@ -17,7 +17,7 @@ const FLUSHED_EACH: LogConfig =
     LogConfig { durability: Durability::Sync, os_flush_bytes: u64::MAX, os_flush_interval: Duration::from_secs(1) };
 
 /// Every order with up to so many switches that nobody had to make: all would take days.
-fn with_switches(most: usize, model: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn with_switches(most: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(most);
     builder.check(move || {

@@ -4,6 +4,7 @@
 //! `stand_ins/`, and what they need of their own in `world.rs`. A model ends when all its threads do: a lost wake-up is a deadlock, which loom reports.
 #![expect(clippy::print_stdout, reason = "a program that tells what it has tried")]
 
+mod buffering;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "the models need a part of it, and it is public in the log")]
 #[path = "../../crates/hermit-log/src/flusher/mod.rs"]
 mod flusher;
@@ -18,6 +19,8 @@ mod pace;
 #[expect(dead_code, reason = "the models need a part of it")]
 #[path = "../../crates/hermit-broker/src/progress.rs"]
 mod progress;
+#[path = "../../crates/hermit-client/src/producer/room.rs"]
+mod room;
 #[expect(unreachable_pub, reason = "it is public in the broker")]
 #[path = "../../crates/hermit-broker/src/signal.rs"]
 mod signal;
@@ -27,7 +30,7 @@ use world::{address, clock, config, disk, error, events, limits};
 
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
-    let all = models::ALL.iter().chain(flushing::ALL);
+    let all = models::ALL.iter().chain(flushing::ALL).chain(buffering::ALL);
     for (name, model) in all.filter(|(name, _)| name.contains(&only)) {
         model();
         println!("ok: {name}");

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, TryAcquireError};
+use tokio::sync::TryAcquireError;
 
+use super::Producer;
 use super::delivery::{BatchDelivery, Delivery};
 use super::driver::Command;
 use super::record::{BatchMetadata, ProducerRecord, RecordMetadata};
 use super::slot::{Appended, Incoming, NotTaken, Slot};
 use super::topic::TopicSlots;
-use super::{Producer, Waiting};
 use crate::clock::wall_clock_ns;
 use crate::error::{Error, RecordFault, Result};
 
@@ -181,7 +181,7 @@ impl Producer {
     ) -> Result<(), (usize, Error)> {
         let (mut left, mut failed) = self.divide(&slots, records, delivery);
         // Also where the look-up is not waited for.
-        let mut reserved = Reserved { buffer: &self.handle.shared.buffer, cost: cost_of(&slots, &left) };
+        let mut reserved = self.handle.shared.buffer.reserved(cost_of(&slots, &left));
         for _ in 1..ATTEMPTS {
             if left.is_empty() || failed.is_some() {
                 break;
@@ -190,7 +190,7 @@ impl Producer {
             match self.slots(topic).await.and_then(|slots| self.check_all(&slots, &left).map(|_cost| slots)) {
                 Ok(slots) => {
                     (left, failed) = self.divide(&slots, &left, delivery);
-                    reserved.cost = cost_of(&slots, &left);
+                    reserved.bytes = cost_of(&slots, &left);
                 }
                 Err(error) => failed = Some(error),
             }
@@ -282,7 +282,7 @@ impl Producer {
     /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken. Not before that is
     /// a partition chosen: a record that waits for space does not take another's turn.
     fn place(&self, slots: &Arc<TopicSlots>, record: &ProducerRecord<'_>, cost: usize) -> Result<Option<Delivery>> {
-        let mut reserved = Reserved { buffer: &self.handle.shared.buffer, cost };
+        let mut reserved = self.handle.shared.buffer.reserved(cost);
         let slot = slots.choose(record)?;
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
         let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
@@ -294,7 +294,7 @@ impl Producer {
         match appended.not_taken {
             None => {
                 // The batch has it now.
-                reserved.cost = 0;
+                reserved.bytes = 0;
                 announced.map(|()| delivery)
             }
             Some(NotTaken::TopicGone) => Ok(None),
@@ -323,48 +323,28 @@ impl Producer {
             done => return done,
         }
         let shared = &self.handle.shared;
-        let _waiting = Waiting::new(&shared.waiting);
-        self.command(Command::Urge)?;
-        let permits = u32::try_from(cost).unwrap_or(u32::MAX);
-        let permit = shared.buffer.acquire_many(permits).await.map_err(|_closed| shared.closed())?;
-        permit.forget();
-        Ok(())
+        let bytes = u32::try_from(cost).unwrap_or(u32::MAX);
+        shared.buffer.take(bytes, || self.command(Command::Urge), || shared.closed()).await
     }
 
     fn try_reserve(&self, slots: &TopicSlots, cost: usize) -> Result<()> {
         let limit_bytes = self.handle.settings.max_buffered_bytes;
-        let permits = match u32::try_from(cost) {
-            Ok(permits) if cost <= limit_bytes => permits,
+        let bytes = match u32::try_from(cost) {
+            Ok(bytes) if cost <= limit_bytes => bytes,
             _ => return Err(too_large(slots, cost, limit_bytes)),
         };
         let shared = &self.handle.shared;
-        match shared.buffer.try_acquire_many(permits) {
-            Ok(permit) => {
-                permit.forget();
-                Ok(())
-            }
-            Err(TryAcquireError::Closed) => Err(shared.closed()),
-            Err(TryAcquireError::NoPermits) => Err(Error::WouldWait { awaited: "room in the producer's buffer" }),
-        }
+        shared.buffer.try_take(bytes).map_err(|error| match error {
+            TryAcquireError::Closed => shared.closed(),
+            TryAcquireError::NoPermits => Error::WouldWait { awaited: "room in the producer's buffer" },
+        })
     }
 
     /// Bytes of records that wait for their answers: at most
     /// [`max_buffered_bytes`](crate::ProducerBuilder::max_buffered_bytes).
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
-        self.handle.settings.max_buffered_bytes.saturating_sub(self.handle.shared.buffer.available_permits())
-    }
-}
-
-/// Buffer space that no batch has: given back when dropped.
-struct Reserved<'a> {
-    buffer: &'a Semaphore,
-    cost: usize,
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        self.buffer.add_permits(self.cost);
+        self.handle.settings.max_buffered_bytes.saturating_sub(self.handle.shared.buffer.free_bytes())
     }
 }
 

@@ -9,15 +9,16 @@ mod identity;
 mod lane;
 mod lookup;
 mod record;
+mod room;
 mod slot;
 mod topic;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::runtime;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 pub use config::{Keyless, ProducerBuilder};
 pub use delivery::{BatchDelivery, Delivery};
@@ -25,6 +26,7 @@ pub use identity::ProducerIdentity;
 pub use record::{BatchMetadata, BatchOutcome, ProducerRecord, RecordMetadata};
 
 use self::driver::{Command, Driver};
+use self::room::Room;
 use self::slot::Ahead;
 use self::topic::TopicSlots;
 use crate::admin::Admin;
@@ -86,10 +88,7 @@ struct Handle {
 /// What producer and driver both hold.
 #[derive(Debug)]
 struct Shared {
-    /// One permit for each byte that may be buffered.
-    buffer: Semaphore,
-    /// Callers that wait for buffer space: batches must not linger then.
-    waiting: AtomicUsize,
+    buffer: Room,
     next_slot: AtomicUsize,
     ahead: Arc<Ahead>,
     /// Connections so far: what is known of topics is asked for again after each.
@@ -124,27 +123,10 @@ impl Shared {
     }
 }
 
-/// Counts a caller that waits.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Producer {
     fn start(settings: ProducerBuilder) -> Self {
         let shared = Arc::new(Shared {
-            buffer: Semaphore::new(settings.max_buffered_bytes),
-            waiting: AtomicUsize::new(0),
+            buffer: Room::new(settings.max_buffered_bytes),
             next_slot: AtomicUsize::new(0),
             ahead: Arc::new(Ahead::new(settings.max_buffered_bytes / 4)),
             sessions: AtomicUsize::new(0),

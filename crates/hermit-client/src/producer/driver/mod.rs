@@ -257,7 +257,7 @@ impl Driver {
             if let Err(error) = &outcome {
                 self.shared.note_failure(error);
             }
-            self.shared.buffer.add_permits(batch.cost_bytes());
+            self.shared.buffer.give_back(batch.cost_bytes());
             batch.finish(outcome);
         }
     }
@@ -296,7 +296,7 @@ impl Driver {
     }
 
     fn is_due(&self, begun: Instant, linger: Duration, now: Instant) -> bool {
-        self.closing || begun + linger <= now || self.shared.waiting.load(Ordering::Relaxed) > 0
+        self.closing || begun + linger <= now || self.shared.buffer.is_awaited()
     }
 
     /// The topic is gone, and so is the last that was meant for it.
