@@ -49,6 +49,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { units: 1, ..case("find an offset in the index", "look-up", (1000, 21_000), find) },
     Case { units: 1, ..case("next range of 64 KiB", "range", (1000, 21_000), ranges) },
     case("session: v1 produce, os", "frame", (10, 110), sessions::v1_produce),
+    case("session: v2 produce frame by frame, os", "request", (10, 110), sessions::v2_produce),
     reading("session: v1 consume frames", "frame", sessions::v1_consume_frames),
     reading("session: v1 consume record sets", "record", sessions::v1_consume_sets),
     case("session: SDK enqueue_batch to the log, os", "record", (10, 110), sessions::sdk_enqueue_batch),

@@ -4,12 +4,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use hermit_benches::noise;
+use bytes::BytesMut;
+use hermit_benches::{frame, noise};
 use hermit_broker::testing::TestBroker;
 use hermit_broker::{Durability, TopicConfig};
 use hermit_client::{Client, Delivery, Producer, ProducerRecord, Start};
-use hermit_proto::HEADER_SIZE;
+use hermit_proto::session::{Acks, HelloRequest, ProduceTarget, Request as _};
 use hermit_proto::v1::{ANSWER_SIZE, Handshake};
+use hermit_proto::{CorrelationId, HEADER_SIZE, PartitionId};
 use tokio::runtime::Runtime;
 
 use crate::cases::{PAYLOAD_BYTES, ROUND, v1_frame};
@@ -48,6 +50,32 @@ fn produce_v1(broker: &TestBroker, rounds: u64) {
 
 pub(crate) fn v1_produce(rounds: u64) {
     produce_v1(&broker(), rounds);
+}
+
+/// Single frames, each a request.
+pub(crate) fn v2_produce(rounds: u64) {
+    /// Bytes of a response behind its header.
+    const STORED_BYTES: usize = 25;
+    let broker = broker();
+    let topic = broker.broker().topic(&TOPIC.parse().unwrap()).unwrap().meta.id;
+    let mut stream = TcpStream::connect(broker.addr()).unwrap();
+    let mut bytes = BytesMut::new();
+    HelloRequest::new("counts").encode(CorrelationId(1), &mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+    let mut header = [0; HEADER_SIZE];
+    stream.read_exact(&mut header).unwrap();
+    let size = hermit_proto::Header::decode(&header).body_bytes();
+    stream.read_exact(&mut vec![0; usize::try_from(size).unwrap()]).unwrap();
+
+    bytes.clear();
+    let (target, frame) =
+        (ProduceTarget { topic, partition: PartitionId(0), acks: Acks::Committed }, frame(PAYLOAD_BYTES).unwrap());
+    (0..ROUND).for_each(|_| target.encode(CorrelationId(2), &frame, &mut bytes).unwrap());
+    let mut answers = vec![0; ROUND * (HEADER_SIZE + STORED_BYTES)];
+    for _ in 0..rounds {
+        stream.write_all(&bytes).unwrap();
+        stream.read_exact(&mut answers).unwrap();
+    }
 }
 
 /// Reads the topic's records so many times.

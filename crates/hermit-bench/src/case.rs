@@ -152,8 +152,8 @@ impl Case {
         let series = match &load {
             Load::Produce(plan) => vec![produce::run(plan, lab, effort, tell)?],
             Load::Consume(plan) => vec![consume::run(plan, lab, effort, tell)?],
-            Load::SyncFlow(plan) => vec![durable::flow(plan, lab, effort, tell)?],
-            Load::SyncLatency(plan) => vec![durable::one_at_a_time(plan, lab, effort, tell)?],
+            Load::SyncFlow(plan) => durable::flow(plan, lab, effort, tell)?,
+            Load::SyncLatency(plan) => durable::one_at_a_time(plan, lab, effort, tell)?,
             Load::Partitions(plan) => vec![durable::spread(plan, lab, effort, tell)?],
             Load::EndToEnd(plan) => lag::run(plan, lab, effort, tell)?,
             Load::CatchUp(plan) => lag::catch_up(plan, lab, effort, tell)?,

@@ -4,6 +4,7 @@ pub mod echo;
 pub mod end_to_end;
 pub mod idle;
 pub mod raw;
+pub mod relay;
 mod sdk;
 mod session;
 pub mod v1_consume;
@@ -51,6 +52,8 @@ pub enum Job {
     Echo(echo::Echo),
     /// Sends, waits for what comes back, and takes the time.
     Ping(echo::Ping),
+    /// Hands frames on from a producer to a consumer.
+    Relay(relay::Relay),
     /// Keeps a processor busy.
     Burn(echo::Burn),
     /// From a producer to a consumer, by schedule.
@@ -77,6 +80,7 @@ impl Job {
             Self::Stream(_) => "the writer to a socket",
             Self::Echo(_) => "the echo",
             Self::Ping(_) => "the pinger",
+            Self::Relay(_) => "the relay",
             Self::Burn(_) => "the burner",
             Self::EndToEnd(_) => "the end-to-end load",
             Self::Idle(_) => "the idle consumers",
@@ -102,6 +106,7 @@ pub fn prepare(job: Job) -> Result<(Ready, Run)> {
         Job::Stream(job) => job.prepare(),
         Job::Echo(job) => job.prepare(),
         Job::Ping(job) => Ok((Ready::default(), Box::new(move || job.run()))),
+        Job::Relay(job) => job.prepare(),
         Job::EndToEnd(job) => job.prepare(),
         Job::Idle(job) => job.prepare(),
         Job::SdkProduce(load) => sdk::produce(load),

@@ -114,7 +114,7 @@ fn served(lab: &Lab, source: &Job, seconds: f64) -> Result<f64> {
         let mut source = lab.worker(source)?;
         let address = source.address.context("it does not listen")?;
         source.go()?;
-        let outcome = lab.run(&Job::Drain(Drain { address, bytes }))?;
+        let outcome = lab.run(&Job::Drain(Drain { address, bytes, rate: None }))?;
         source.finish()?;
         Ok::<_, anyhow::Error>(rate(outcome.bytes, outcome.seconds))
     };
@@ -140,10 +140,27 @@ pub fn ping(lab: &Lab, seconds: f64, busy: Option<f64>) -> Result<Latency> {
             burners.push(burner);
         }
     }
-    let outcome = lab.run(&Job::Ping(Ping { address, bytes: PING_BYTES, seconds }))?;
+    let outcome = lab.run(&Job::Ping(Ping { address, bytes: PING_BYTES, seconds, pause: 0.0 }))?;
     drop(burners);
     echo.finish()?;
     outcome.latency.context("no round trip")
+}
+
+/// Round trips while something else is done, for as long as that is meant to take: one each millisecond, which is next to no load.
+///
+/// # Errors
+///
+/// When a worker fails, or `meanwhile`.
+pub fn ping_beside<T>(lab: &Lab, seconds: f64, meanwhile: impl FnOnce() -> Result<T>) -> Result<(T, Latency)> {
+    let mut echo = lab.worker(&Job::Echo(Echo { bytes: PING_BYTES }))?;
+    let address = echo.address.context("it does not listen")?;
+    echo.go()?;
+    let mut ping = lab.worker(&Job::Ping(Ping { address, bytes: PING_BYTES, seconds, pause: 0.001 }))?;
+    ping.go()?;
+    let done = meanwhile()?;
+    let outcome = ping.finish()?;
+    echo.finish()?;
+    Ok((done, outcome.latency.context("no round trip")?))
 }
 
 /// "One sync": an append of 4 KiB to a growing file, and `fdatasync`.
@@ -152,9 +169,18 @@ pub fn ping(lab: &Lab, seconds: f64, busy: Option<f64>) -> Result<Latency> {
 ///
 /// When the disk fails.
 pub fn sync(dir: &Path, seconds: f64) -> Result<Latency> {
+    sync_of(dir, SYNC_BYTES, seconds)
+}
+
+/// The same with appends of so many bytes.
+///
+/// # Errors
+///
+/// When the disk fails.
+pub fn sync_of(dir: &Path, bytes: usize, seconds: f64) -> Result<Latency> {
     let path = dir.join("growing");
     let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-    let block = [7; SYNC_BYTES];
+    let block = vec![7; bytes];
     let mut times_ns = Vec::new();
     let begun = now();
     while begun.elapsed().as_secs_f64() < seconds {

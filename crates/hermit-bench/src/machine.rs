@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// The machine, its system, and the program's version.
@@ -47,23 +46,6 @@ impl Machine {
     }
 }
 
-/// Ticks that all processors have been busy so far, and all ticks there were.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
-pub fn ticks() -> Result<(u64, u64)> {
-    let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat cannot be read")?;
-    parse_ticks(&stat).context("/proc/stat is not understood")
-}
-
-/// `cpu user nice system idle iowait irq softirq …`
-fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
-    let ticks: Vec<u64> = stat.lines().next()?.split_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let all = ticks.iter().sum();
-    Some((all - ticks.get(3)? - ticks.get(4)?, all))
-}
-
 /// The value behind `name :` in a file of such lines.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
@@ -94,12 +76,6 @@ fn commit() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn busy_is_what_is_not_idle() {
-        assert_eq!(parse_ticks("cpu  10 1 20 100 5 2 3 4 0 0\ncpu0 1\n"), Some((40, 145)));
-        assert!(ticks().is_ok());
-    }
 
     #[test]
     fn the_mount_is_the_innermost_one() {

@@ -175,7 +175,8 @@ fn settings(load: &Load) -> String {
         }
         Load::SyncFlow(plan) => format!("{} in flight, {} conn., `sync`", plan.in_flight, plan.connections),
         Load::SyncLatency(plan) => {
-            format!("1 in flight, {}, `sync`", if plan.under_load { "beside a full pipeline" } else { "alone" })
+            let beside = plan.beside.map_or_else(|| "alone".to_owned(), |frames| format!("beside {frames} in flight"));
+            format!("1 in flight, {beside}, `sync`")
         }
         Load::Partitions(plan) => format!("100 B × 100, `{}`", plan.safety.name()),
         Load::EndToEnd(plan) => format!("open loop, 100 B, `{}`", plan.safety.name()),

@@ -8,10 +8,10 @@ use hermit_proto::{Attributes, Codec, PREFIX_SIZE};
 
 use crate::error::BrokerError;
 
-/// Checks every uncompressed set. A compressed one is not unpacked here: its count is bounded by the limit, and its consumer reports a
+/// Checks every uncompressed set from the frame `first` on, from which errors count. A compressed one is not unpacked here: its count is bounded by the limit, and its consumer reports a
 /// mismatch.
-pub(crate) fn check(batch: &Batch) -> Result<(), BrokerError> {
-    for (index, frame) in batch.frames().iter().enumerate() {
+pub(crate) fn check(batch: &Batch, first: usize) -> Result<(), BrokerError> {
+    for (index, frame) in batch.frames().iter().skip(first).enumerate() {
         let attributes = frame.prefix.extension.attributes;
         if !attributes.has(Attributes::RECORD_SET) || attributes.codec() != Some(Codec::None) {
             continue;

@@ -51,7 +51,7 @@ impl Batch {
     /// As [`Batch::parse`]; the batch is empty then.
     pub fn parse_into(&mut self, bytes: BytesMut, limits: &FrameLimits) -> Result<(), LogError> {
         self.release();
-        let parsed = Self::parse_frames(&bytes, &mut self.frames, limits);
+        let parsed = Self::parse_frames(&bytes, 0, &mut self.frames, limits);
         match parsed {
             Ok(()) => self.bytes = bytes,
             Err(_) => self.frames.clear(),
@@ -59,15 +59,39 @@ impl Batch {
         parsed
     }
 
-    fn parse_frames(bytes: &[u8], frames: &mut Vec<BatchFrame>, limits: &FrameLimits) -> Result<(), LogError> {
+    /// As [`Batch::parse`], behind the frames that are there. The bytes are copied: for frames that are small, which then cost one append together.
+    ///
+    /// # Errors
+    /// As [`Batch::parse`], counting from the first of these frames; the batch is as before.
+    pub fn parse_more(&mut self, bytes: &[u8], limits: &FrameLimits) -> Result<(), LogError> {
+        let count = self.frames.len();
+        let parsed = Self::parse_frames(bytes, self.bytes.len(), &mut self.frames, limits);
+        match parsed {
+            Ok(()) => self.bytes.extend_from_slice(bytes),
+            Err(_) => self.frames.truncate(count),
+        }
+        parsed
+    }
+
+    /// Forgets all but the first `count` frames.
+    pub fn truncate(&mut self, count: usize) {
+        if let Some(first) = self.frames.get(count) {
+            self.bytes.truncate(first.start);
+            self.frames.truncate(count);
+        }
+    }
+
+    /// Checks `bytes`, whose first is to be at `at` in the batch.
+    fn parse_frames(bytes: &[u8], at: usize, frames: &mut Vec<BatchFrame>, limits: &FrameLimits) -> Result<(), LogError> {
         let mut rest = bytes;
+        let count = frames.len();
         while !rest.is_empty() {
-            let index = frames.len();
+            let index = frames.len() - count;
             let bad = |source| LogError::Frame { index, source };
             let (view, behind) = FrameView::split(rest, limits).map_err(bad)?;
             refuse_control(&view.prefix).map_err(bad)?;
             view.verify_body().map_err(bad)?;
-            let start = bytes.len() - rest.len();
+            let start = at + bytes.len() - rest.len();
             frames.push(BatchFrame { prefix: view.prefix, start, offset: Offset::ZERO, duplicate: false });
             rest = behind;
         }
@@ -180,5 +204,24 @@ mod tests {
             assert_eq!(parts(&parsed), parts(&batch));
             assert_eq!(batch.frames().len(), 2);
         }
+    }
+
+    #[test]
+    fn frames_behind_others_are_taken_all_or_not_at_all() {
+        let limits = FrameLimits::default();
+        let frames: Vec<_> = (0..5).map(|n| ProducedFrame::message(n, None, &[7; 9]).to_vec().unwrap()).collect();
+        let mut batch = Batch::default();
+        batch.parse_more(&frames[..2].concat(), &limits).unwrap();
+        let mut bad = frames[2..4].concat();
+        *bad.last_mut().unwrap() ^= 1;
+        let refused = batch.parse_more(&bad, &limits).unwrap_err();
+        assert!(matches!(refused, LogError::Frame { index: 1, .. }), "{refused}");
+        batch.parse_more(&frames[2..].concat(), &limits).unwrap();
+        let whole = Batch::parse(BytesMut::from(&*frames.concat()), &limits).unwrap();
+        let starts = |batch: &Batch| batch.frames().iter().map(|frame| frame.start).collect::<Vec<_>>();
+        assert_eq!((batch.as_bytes(), starts(&batch)), (whole.as_bytes(), starts(&whole)));
+        batch.truncate(9);
+        batch.truncate(3);
+        assert_eq!((batch.as_bytes(), batch.frames().len()), (&*frames[..3].concat(), 3));
     }
 }

@@ -15,8 +15,6 @@ use crate::site::Site;
 const SEQUENTIAL_BYTES: u64 = 128 << 20;
 /// Seconds in which one sync is measured; it is a median of hundreds.
 const SYNC_SECONDS: f64 = 0.3;
-/// Frames that a connection beside has under way.
-const BESIDE: u64 = 4000;
 /// Records of the frames that go to many partitions, and requests under way.
 const BATCH: u32 = 100;
 const REQUESTS: u64 = 1000;
@@ -34,14 +32,18 @@ pub struct Flow {
     pub connections: u32,
 }
 
-/// `sync` beside the least of: the same with `os`, n frames in 1.5 syncs, what the disk takes.
-pub(super) fn flow(plan: &Flow, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+/// The series of what is compared with syncs of as many bytes as are flushed at a time, where the others are of 4 KiB.
+const BY_SIZE: &str = "by size";
+
+/// `sync` beside the least of: the same with `os`, n frames in 1.5 syncs, what the disk takes. And beside n frames in one sync of n frames.
+pub(super) fn flow(plan: &Flow, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let site = lab.site("flow")?;
     let mut series = Series::new("", Unit::FramesPerSecond, "min(os, n / 1.5 syncs, disk)");
+    let mut by_size = Series::new(BY_SIZE, Unit::FramesPerSecond, "min(os, n / a sync of n)");
     let shape = Shape { protocol: plan.protocol, ..Shape::v1(plan.payload_bytes, 1) };
     let window = Some((plan.in_flight / u64::from(plan.connections)).max(1));
     let load = |safety| produce::Plan { shape, frames: 1, connections: plan.connections, partitions: 1, window, safety };
-    let log_bytes = Material::new(shape, false)?.extent(Protocol::V2, 1).bytes;
+    let log_bytes = log_bytes(shape)?;
     let disk = limits::sequential_write(lab.dir(), SEQUENTIAL_BYTES)? / rate(log_bytes, 1.0);
     for _ in 0..effort.repeat {
         let before = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
@@ -50,10 +52,17 @@ pub(super) fn flow(plan: &Flow, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> R
         let os = produce::once(&load(Safety::Os), lab, &site, effort.seconds)?.value;
         let in_syncs = rate(plan.in_flight, 1.5e-6 * f64::midpoint(before, after));
         sample.limit = Some(os.min(in_syncs).min(disk));
+        let large = limits::sync_of(lab.dir(), usize::try_from(plan.in_flight * log_bytes)?, SYNC_SECONDS)?.p50;
+        by_size.push(Sample { limit: Some(os.min(rate(plan.in_flight, large / 1e6))), ..sample.clone() }, tell);
         series.push(sample, tell);
     }
     site.stop()?;
-    Ok(series)
+    Ok(vec![series, by_size])
+}
+
+/// Bytes of a frame in the log.
+fn log_bytes(shape: Shape) -> Result<u64> {
+    Ok(Material::new(shape, false)?.extent(Protocol::V2, 1).bytes)
 }
 
 /// One frame at a time to a `sync` topic.
@@ -61,18 +70,19 @@ pub(super) fn flow(plan: &Flow, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> R
 pub struct OneAtATime {
     /// Who produces.
     pub protocol: Protocol,
-    /// Whether another connection sends to the same partition as fast as it can.
-    pub under_load: bool,
+    /// Frames that another connection has under way to the same partition, as fast as it can.
+    pub beside: Option<u64>,
 }
 
-/// The median time to an answer, beside so many syncs and 100 µs.
-pub(super) fn one_at_a_time(plan: &OneAtATime, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Series> {
+/// The median time to an answer, beside so many syncs and 100 µs; under load also where these are syncs of all that is under way.
+pub(super) fn one_at_a_time(plan: &OneAtATime, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let site = lab.site("one")?;
-    let (syncs, words) = if plan.under_load { (2.2, "2.2 syncs + 100 µs") } else { (1.2, "1.2 syncs + 100 µs") };
+    let (syncs, words) = if plan.beside.is_some() { (2.2, "2.2 syncs + 100 µs") } else { (1.2, "1.2 syncs + 100 µs") };
     let mut series = Series::new("", Unit::Micros, words);
+    let mut by_size = Series::new(BY_SIZE, Unit::Micros, words);
     let shape = Shape { protocol: plan.protocol, ..Shape::v1(100, 1) };
     let one = produce::Plan { shape, frames: 1, connections: 1, partitions: 1, window: Some(1), safety: Safety::Sync };
-    let beside = produce::Plan { shape: Shape::v1(100, 1), window: Some(BESIDE), ..one };
+    let beside = produce::Plan { shape: Shape::v1(100, 1), window: plan.beside, ..one };
     for _ in 0..effort.repeat {
         let before = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
         let (name, topic) = site.topic(1, Safety::Sync)?;
@@ -83,7 +93,7 @@ pub(super) fn one_at_a_time(plan: &OneAtATime, lab: &Lab, effort: &Effort, tell:
             }
             job
         };
-        let load = plan.under_load.then(|| lab.worker(&job(&beside, effort.seconds + 0.4))).transpose()?;
+        let load = plan.beside.is_some().then(|| lab.worker(&job(&beside, effort.seconds + 0.4))).transpose()?;
         let load = load.map(|mut worker| worker.go().map(|()| worker)).transpose()?;
         let mut sample = site.measure(lab, &job(&one, effort.seconds))?;
         let mut frames = sample.outcome.as_ref().map_or(0, |outcome| outcome.frames);
@@ -95,10 +105,14 @@ pub(super) fn one_at_a_time(plan: &OneAtATime, lab: &Lab, effort: &Effort, tell:
         let after = limits::sync(lab.dir(), SYNC_SECONDS)?.p50;
         sample.value = sample.latency.context("no frame was answered")?.p50;
         sample.limit = Some(syncs * f64::midpoint(before, after) + 100.0);
+        if let Some(beside) = plan.beside {
+            let large = limits::sync_of(lab.dir(), usize::try_from(beside * log_bytes(shape)?)?, SYNC_SECONDS)?.p50;
+            by_size.push(Sample { limit: Some(syncs * large + 100.0), ..sample.clone() }, tell);
+        }
         series.push(sample, tell);
     }
     site.stop()?;
-    Ok(series)
+    Ok(if plan.beside.is_some() { vec![series, by_size] } else { vec![series] })
 }
 
 /// The same load on few and on many partitions.

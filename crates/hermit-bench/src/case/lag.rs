@@ -9,13 +9,14 @@ use super::{Effort, Safety, Tell, consume};
 use crate::broker::Broker;
 use crate::clock::now;
 use crate::drive::end_to_end::EndToEnd;
+use crate::drive::raw::{Drain, SendFile};
+use crate::drive::relay::Relay;
 use crate::drive::v1_consume::Check;
 use crate::drive::{Job, Until};
 use crate::finding::{Sample, Series, Unit};
 use crate::lab::Lab;
 use crate::latency::Latency;
 use crate::limits;
-use crate::machine;
 use crate::material::{Protocol, Shape};
 use crate::site::Site;
 
@@ -33,14 +34,16 @@ pub struct Plan {
     pub safety: Safety,
 }
 
-/// The maximum, and for each share the 50th and the 99th percentile beside those of a bare round trip, of which the latter is taken while the
-/// processors are as busy as they were.
+/// The maximum, and for each share the 50th percentile beside that of a bare round trip, and the 99th beside that of round trips that were made in the same
+/// seconds. Then both where a relay that stores nothing, and takes as much processor time, is in the broker's place.
 pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let site = lab.site("lag")?;
     let mut all = vec![Series::new("maximum", Unit::FramesPerSecond, "")];
     for share in &plan.shares {
         all.push(Series::new(&format!("{share}% p50"), Unit::Micros, "round trip"));
-        all.push(Series::new(&format!("{share}% p99"), Unit::Micros, "round trip, as busy"));
+        all.push(Series::new(&format!("{share}% p99"), Unit::Micros, "round trips beside"));
+        all.push(Series::new(&format!("{share}% relay p50"), Unit::Micros, "round trip"));
+        all.push(Series::new(&format!("{share}% relay p99"), Unit::Micros, "round trips beside"));
     }
     for _ in 0..effort.repeat {
         let fastest = once(lab, &site, plan.safety, None, effort.seconds.min(1.0))?;
@@ -48,19 +51,31 @@ pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Re
         all[0].push(fastest, tell);
         for (at, share) in plan.shares.iter().enumerate() {
             let rate = maximum * f64::from(*share) / 100.0;
-            let before = machine::ticks()?;
-            let sample = once(lab, &site, plan.safety, Some(rate), effort.seconds)?;
-            let after = machine::ticks()?;
-            let latency = sample.latency.context("no times")?;
-            let share = limits::rate(after.0 - before.0, limits::rate(after.1 - before.1, 1.0));
             let alone = limits::ping(lab, effort.seconds / 2.0, None)?;
-            let busy = limits::ping(lab, effort.seconds / 2.0, Some(share))?;
-            all[2 * at + 1].push(Sample { value: latency.p50, limit: Some(alone.p50), ..sample.clone() }, tell);
-            all[2 * at + 2].push(Sample { value: latency.p99, limit: Some(busy.p99), ..sample }, tell);
+            let brokered = limits::ping_beside(lab, effort.seconds, || once(lab, &site, plan.safety, Some(rate), effort.seconds))?;
+            let cpu_ns = brokered.0.cpu_ns.unwrap_or(0.0);
+            let relayed = limits::ping_beside(lab, effort.seconds, || relayed(lab, rate, cpu_ns, effort.seconds))?;
+            for (series, (sample, beside)) in all[4 * at + 1..].chunks_exact_mut(2).zip([brokered, relayed]) {
+                let latency = sample.latency.context("no times")?;
+                series[0].push(Sample { value: latency.p50, limit: Some(alone.p50), ..sample.clone() }, tell);
+                series[1].push(Sample { value: latency.p99, limit: Some(beside.p99), ..sample }, tell);
+            }
         }
     }
     site.stop()?;
     Ok(all)
+}
+
+/// The same frames at the same rate through a relay.
+fn relayed(lab: &Lab, rate: f64, cpu_ns: f64, seconds: f64) -> Result<Sample> {
+    let topic = "relayed".to_owned();
+    let mut relay = lab.worker(&Job::Relay(Relay { topic: topic.clone(), payload_bytes: PAYLOAD_BYTES, cpu_ns }))?;
+    let address = relay.address.context("it does not listen")?;
+    relay.go()?;
+    let job = EndToEnd { address, topic, payload_bytes: PAYLOAD_BYTES, rate: Some(rate), seconds };
+    let outcome = lab.run(&Job::EndToEnd(job))?;
+    ensure!(relay.finish()?.frames == outcome.frames, "frames were lost on the way");
+    Ok(Sample { value: limits::rate(outcome.records, outcome.seconds), latency: outcome.latency, ..Sample::default() })
 }
 
 fn once(lab: &Lab, site: &Site, safety: Safety, rate: Option<f64>, seconds: f64) -> Result<Sample> {
@@ -80,7 +95,8 @@ pub struct CatchUp {
     pub reader: Protocol,
 }
 
-/// The 99th percentile at the tail, beside that without anybody catching up; and how fast that goes.
+/// The 99th percentile at the tail, beside that without anybody catching up; how fast that goes; and the 99th percentile while the same log is read as cold and as
+/// fast by a bare `sendfile`, in which the broker has no part.
 pub(super) fn catch_up(plan: &CatchUp, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Result<Vec<Series>> {
     let site = lab.site("catch-up")?;
     let Site::Own(broker) = &site else { anyhow::bail!("the log of another server is out of reach") };
@@ -89,6 +105,7 @@ pub(super) fn catch_up(plan: &CatchUp, lab: &Lab, effort: &Effort, tell: Tell<'_
     let filled = consume::fill(&cold, lab, &site, effort.log_bytes)?;
     let mut tail = Series::new("tail p99", Unit::Micros, "alone");
     let mut speed = Series::new("catching up", Unit::BytesPerSecond, "");
+    let mut bare = Series::new("tail p99 beside a bare cold read", Unit::Micros, "alone");
     for _ in 0..effort.repeat {
         let alone = at_tail(lab, &site, effort.seconds, || Ok(()))?;
         let (mut bytes, mut seconds) = (0, 0.0);
@@ -102,11 +119,29 @@ pub(super) fn catch_up(plan: &CatchUp, lab: &Lab, effort: &Effort, tell: Tell<'_
             seconds += outcome.seconds;
             Ok(())
         })?;
-        speed.push(Sample::new(limits::rate(bytes, seconds), None), tell);
+        let rate = limits::rate(bytes, seconds);
+        let beside_bare = at_tail(lab, &site, effort.seconds, || {
+            drop_cache(lab, filled.topic)?;
+            bare_read(lab, bytes, rate)
+        })?;
+        bare.push(Sample { value: beside_bare.p99, limit: Some(alone.p99), latency: Some(beside_bare), ..Sample::default() }, tell);
+        speed.push(Sample::new(rate, None), tell);
         tail.push(Sample { value: beside.p99, limit: Some(alone.p99), latency: Some(beside), ..Sample::default() }, tell);
     }
     site.stop()?;
-    Ok(vec![tail, speed])
+    Ok(vec![tail, speed, bare])
+}
+
+/// Reads the log by `sendfile`, at a rate.
+fn bare_read(lab: &Lab, bytes: u64, rate: f64) -> Result<()> {
+    let file = lab.largest_log("catch-up")?;
+    let bytes = bytes.min(file.metadata()?.len());
+    let mut source = lab.worker(&Job::SendFile(SendFile { file, call_bytes: 1 << 20, polls: true }))?;
+    let address = source.address.context("it does not listen")?;
+    source.go()?;
+    lab.run(&Job::Drain(Drain { address, bytes, rate: Some(rate) }))?;
+    source.finish()?;
+    Ok(())
 }
 
 /// Times at the tail, while something else is done again and again.

@@ -42,6 +42,8 @@ pub struct Ping {
     pub bytes: usize,
     /// How long.
     pub seconds: f64,
+    /// Seconds between one round and the next, so that it is no load itself.
+    pub pause: f64,
 }
 
 impl Ping {
@@ -51,6 +53,9 @@ impl Ping {
         let mut times_ns = Vec::new();
         let begun = now();
         while begun.elapsed().as_secs_f64() < self.seconds {
+            if self.pause > 0.0 {
+                std::thread::sleep(Duration::from_secs_f64(self.pause));
+            }
             let sent = now();
             stream.write_all(&buffer)?;
             ensure!(fill(&stream, &mut buffer), "the echo has hung up");

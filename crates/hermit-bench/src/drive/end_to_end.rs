@@ -23,6 +23,9 @@ const MAX_BURST: u64 = 500;
 /// Without a rate, so many are on their way at most.
 const WINDOW: u64 = 20_000;
 
+/// The consumer's group.
+pub(super) const GROUP: &str = "bench";
+
 /// The load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndToEnd {
@@ -42,7 +45,7 @@ impl EndToEnd {
     pub(super) fn prepare(self) -> Result<(Ready, Run)> {
         let material = Material::new(Shape::v1(self.payload_bytes, 1), false)?;
         let (topic, partition) = (TopicName::new(&self.topic)?, PartitionId(0));
-        let group = GroupName::new("bench")?;
+        let group = GroupName::new(GROUP)?;
         let consumer = open(self.address, &Handshake::Consumer { group, topic: topic.clone(), partition })?;
         let producer = open(self.address, &Handshake::Producer { topic, partition })?;
         Ok((Ready::default(), Box::new(move || self.run(&material, producer, consumer))))

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,6 +22,8 @@ pub struct Drain {
     pub address: SocketAddr,
     /// How much.
     pub bytes: u64,
+    /// Bytes a second at most.
+    pub rate: Option<f64>,
 }
 
 impl Drain {
@@ -32,6 +35,11 @@ impl Drain {
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
             left -= read_some(&mut stream, &mut buffer[..most])? as u64;
+            #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+            let due = self.rate.map(|rate| Duration::from_secs_f64((self.bytes - left) as f64 / rate));
+            if let Some(early) = due.and_then(|due| due.checked_sub(begun.elapsed())) {
+                std::thread::sleep(early);
+            }
         }
         Ok(Outcome { seconds: begun.elapsed().as_secs_f64(), bytes: self.bytes, ..Outcome::default() })
     }

@@ -25,7 +25,14 @@ impl Broker {
     /// As [`Broker::parse`], in the room of an earlier batch.
     pub(crate) fn parse_into(&self, frames: bytes::BytesMut, batch: &mut Batch) -> Result<(), BrokerError> {
         batch.parse_into(frames, &self.limits().frame_limits())?;
-        crate::record_sets::check(batch)
+        crate::record_sets::check(batch, 0)
+    }
+
+    /// As [`Broker::parse`], behind the frames of a batch, which stays as it is where these are refused.
+    pub(crate) fn parse_more(&self, frames: &[u8], batch: &mut Batch) -> Result<(), BrokerError> {
+        let count = batch.frames().len();
+        batch.parse_more(frames, &self.limits().frame_limits())?;
+        crate::record_sets::check(batch, count).inspect_err(|_refused| batch.truncate(count))
     }
 
     /// Appends a batch. The ticket tells when it is as durable as the topic promises.

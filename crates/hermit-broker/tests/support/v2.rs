@@ -119,12 +119,19 @@ impl Session {
     }
 
     pub async fn send_produce(&mut self, topic: TopicId, partition: u32, acks: Acks, frames: &[u8]) -> CorrelationId {
-        let correlation = self.correlation();
-        let target = ProduceTarget { topic, partition: PartitionId(partition), acks };
-        let mut bytes = BytesMut::new();
-        target.encode(correlation, frames, &mut bytes).unwrap();
+        self.send_together(topic, &[(partition, acks, frames)]).await[0]
+    }
+
+    /// Produce requests in one write.
+    pub async fn send_together(&mut self, topic: TopicId, requests: &[(u32, Acks, &[u8])]) -> Vec<CorrelationId> {
+        let (mut bytes, mut correlations) = (BytesMut::new(), Vec::new());
+        for (partition, acks, frames) in requests {
+            let target = ProduceTarget { topic, partition: PartitionId(*partition), acks: *acks };
+            correlations.push(self.correlation());
+            target.encode(correlations[correlations.len() - 1], frames, &mut bytes).unwrap();
+        }
         self.send(&bytes).await;
-        correlation
+        correlations
     }
 
     pub async fn subscribe(

@@ -23,7 +23,7 @@ fn runtime() -> &'static Runtime {
 }
 
 /// A stream of requests to a broker with a topic `t`, which has one frame: every answer and delivery is a whole unit, nothing comes behind the last word, and
-/// the broker goes on and closes. The first byte says whether a hello stands before the stream.
+/// the broker goes on and closes. The first byte says whether a hello stands before the stream, and whether all of it is read together.
 ///
 /// # Panics
 /// Where that does not hold.
@@ -37,7 +37,7 @@ pub fn requests(data: &[u8]) {
     let mut batch = broker.parse(BytesMut::from(&*frame)).expect("it is sound");
     let ticket = broker.append(&topic.partitions()[3], &mut batch).expect("it can be written");
     ticket.wait().expect("the disk has no faults");
-    runtime().block_on(run(&world, &broker, flags % 2 == 0, &known_topic(stream, topic.meta.id)));
+    runtime().block_on(run(&world, &broker, flags % 2 == 0, flags & 2 != 0, &known_topic(stream, topic.meta.id)));
     broker.close().expect("the disk has no faults");
 }
 
@@ -51,7 +51,7 @@ fn known_topic(stream: &[u8], id: TopicId) -> Vec<u8> {
     stream
 }
 
-async fn run(world: &World, broker: &Broker, hello: bool, stream: &[u8]) {
+async fn run(world: &World, broker: &Broker, hello: bool, gathers: bool, stream: &[u8]) {
     let peer = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut session = Session::new(
         broker.clone(),
@@ -72,6 +72,9 @@ async fn run(world: &World, broker: &Broker, hello: bool, stream: &[u8]) {
         let is_produce = unit.header().record_count == Operation::Produce.number();
         session.request(if is_produce { with_sound_frames(unit) } else { unit });
         deframer.set_limits(session.unit_limits());
+        if gathers && is_produce {
+            continue;
+        }
         settle(world, &mut session).await;
         collect(&mut session, &mut sent);
     }
@@ -88,6 +91,7 @@ async fn run(world: &World, broker: &Broker, hello: bool, stream: &[u8]) {
 
 /// Waits until nothing is under way.
 async fn settle(world: &World, session: &mut Session) {
+    session.append_gathered();
     session.wake();
     while session.background.is_busy() {
         session.signal.notified().await;

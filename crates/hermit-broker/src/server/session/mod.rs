@@ -36,6 +36,8 @@ use crate::memory::Share;
 const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// Requests that are taken before others of this thread get their turn.
 const ROUND_REQUESTS: usize = 64;
+/// The same where they are produce requests that are gathered, all of which take about as long.
+const ROUND_GATHERED: usize = 512;
 /// Time for requests other than produce that are taken in one round. The last may exceed it.
 const ROUND_TIME: Duration = Duration::from_micros(500);
 /// Buffers of idle connections are not kept beyond this.
@@ -189,10 +191,9 @@ impl Driver<'_> {
             self.is_small = false;
             self.deframer.set_limits(self.session.unit_limits());
         }
-        for _ in 0..ROUND_REQUESTS {
-            if !self.has_requests() {
-                break;
-            }
+        let mut taken = 0;
+        while taken < ROUND_REQUESTS && self.session.gathering.len() < ROUND_GATHERED && self.has_requests() {
+            let gathered = self.session.gathering.len();
             match self.deframer.next_unit() {
                 Ok(Some(unit)) => {
                     let is_produce = unit.header().record_count == Operation::Produce.number();
@@ -219,7 +220,11 @@ impl Driver<'_> {
                     }
                 }
             }
+            if self.session.gathering.len() <= gathered {
+                taken += 1;
+            }
         }
+        self.session.append_gathered();
         self.count();
     }
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use hermit_proto::session::{CommitResponse, CommitResult, FetchCommittedRequest, ProduceResponse, Response, WireError};
-use hermit_proto::{CorrelationId, Offset, PartitionId, TopicId};
+use hermit_proto::{CorrelationId, HEADER_SIZE, Offset, PartitionId, TopicId};
 
 use super::positions::fetch;
 use crate::broker::Broker;
@@ -45,6 +45,9 @@ struct Queue {
 const KEEP_OWED: usize = 1024;
 /// The same in an idle session.
 const KEEP_OWED_IDLE: usize = 8;
+
+/// Bytes of an answer to a produce request.
+const ANSWER_BYTES: usize = HEADER_SIZE + 25;
 
 /// Bytes of requests and answers that wait, beyond which no more requests are taken: they are not counted elsewhere.
 const MAX_KEPT_BYTES: usize = 256 << 10;
@@ -99,17 +102,28 @@ impl OwedAnswers {
         until: Offset,
         answer: Answer,
     ) -> u64 {
+        self.push_all(partition, token, std::iter::once((correlation, until, answer)))
+    }
+
+    /// As [`OwedAnswers::push`], for several answers.
+    pub(super) fn push_all(
+        &mut self,
+        partition: &Arc<Partition>,
+        token: u64,
+        answers: impl Iterator<Item = (CorrelationId, Offset, Answer)>,
+    ) -> u64 {
         let key = (partition.topic(), partition.id());
-        let spare = &mut self.spare;
-        let queue = self.queues.entry(key).or_insert_with(|| Queue {
-            partition: Arc::clone(partition),
-            token,
-            owed: std::mem::take(spare),
+        let (spare, by_token) = (&mut self.spare, &mut self.by_token);
+        let queue = self.queues.entry(key).or_insert_with(|| {
+            by_token.insert(token, key);
+            Queue { partition: Arc::clone(partition), token, owed: std::mem::take(spare) }
         });
-        self.kept_bytes = self.kept_bytes.saturating_add(answer.kept_bytes());
-        queue.owed.push_back(OwedAnswer { correlation, until, answer });
-        self.by_token.insert(queue.token, key);
-        self.count += 1;
+        let before = queue.owed.len();
+        for (correlation, until, answer) in answers {
+            self.kept_bytes = self.kept_bytes.saturating_add(answer.kept_bytes());
+            queue.owed.push_back(OwedAnswer { correlation, until, answer });
+        }
+        self.count += queue.owed.len() - before;
         queue.token
     }
 
@@ -133,10 +147,18 @@ impl OwedAnswers {
     pub(super) fn settle(&mut self, token: u64, signal: &Arc<Signal>, counters: &Counters, out: &mut BytesMut) {
         let Some(key) = self.by_token.get(&token) else { return };
         let Some(queue) = self.queues.get_mut(key) else { return };
+        let high_watermark = queue.partition.progress().high_watermark();
+        if queue.owed.front().is_some_and(|owed| owed.until <= high_watermark) {
+            out.reserve(queue.owed.len().min(KEEP_OWED).saturating_mul(ANSWER_BYTES));
+        }
         while let Some(owed) = queue.owed.front() {
-            let reached = match queue.partition.progress().wait(owed.until, signal, token) {
-                Poll::Pending => return,
-                Poll::Ready(reached) => reached,
+            let reached = if owed.until <= high_watermark {
+                Ok(())
+            } else {
+                match queue.partition.progress().wait(owed.until, signal, token) {
+                    Poll::Pending => return,
+                    Poll::Ready(reached) => reached,
+                }
             };
             let Some(owed) = queue.owed.pop_front() else { return };
             self.count -= 1;

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use hermit_log::{Batch, LogError, ProducerError};
+use bytes::BytesMut;
+use hermit_log::{Batch, BatchFrame, LogError, ProducerError};
 use hermit_proto::session::{AccessOperations, Acks, ProduceResponse, ProduceTarget};
 use hermit_proto::{CorrelationId, Offset, Unit};
 
@@ -14,12 +15,81 @@ use crate::hooks::Client;
 use crate::partition::Partition;
 use crate::record_sets;
 
-/// Room for frames that a thread keeps for the next request.
-const KEEP_ROOM_BYTES: usize = 64 << 10;
+/// Room for frames that a thread keeps for the next requests.
+const KEEP_ROOM_BYTES: usize = 512 << 10;
+/// Requests with more bytes of frames are appended by themselves, without being copied.
+const SMALL_BYTES: usize = 8 << 10;
+/// Small requests are gathered up to so many bytes.
+const GATHERED_BYTES: usize = 128 << 10;
 
 thread_local! {
     /// Where requests are parsed. An append waits for nothing, so that all sessions of a thread use the same room in turn.
-    static BATCH: RefCell<Batch> = RefCell::default();
+    static ROOM: RefCell<Gathering> = RefCell::default();
+}
+
+/// Small produce requests for one partition that were read together: one append writes them all, as its call costs more than what it writes. Their answers
+/// are those that each would have had alone.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    partition: Option<Arc<Partition>>,
+    batch: Batch,
+    requests: Vec<Gathered>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gathered {
+    correlation: CorrelationId,
+    acks: Acks,
+    /// Where its frames end within the batch.
+    frames_end: usize,
+}
+
+impl Gathering {
+    pub(super) const fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The partition, if it is this one.
+    fn to(&self, target: &ProduceTarget) -> Option<&Arc<Partition>> {
+        self.partition.as_ref().filter(|partition| (partition.topic(), partition.id()) == (target.topic, target.partition))
+    }
+
+    /// Gives the room back to the thread.
+    fn leave(mut self) {
+        self.partition = None;
+        self.requests.clear();
+        self.batch.clear();
+        if self.batch.room_bytes() <= KEEP_ROOM_BYTES {
+            ROOM.set(self);
+        }
+    }
+
+    /// The answers to those who want one, in order.
+    fn answers(&self, append_time: u64) -> impl Iterator<Item = (CorrelationId, Offset, Answer)> {
+        let mut begin = 0;
+        self.requests.iter().filter_map(move |request| {
+            let frames = self.batch.frames().get(begin..request.frames_end).unwrap_or_default();
+            begin = request.frames_end;
+            let response = response(frames, append_time)?;
+            let wanted = request.acks == Acks::Committed;
+            wanted.then(|| (request.correlation, response.end_offset, Answer::Produced(response)))
+        })
+    }
+}
+
+/// What is answered for frames that were appended.
+fn response(frames: &[BatchFrame], append_time: u64) -> Option<ProduceResponse> {
+    let end = |frame: &BatchFrame| Offset(frame.offset.0.saturating_add(u64::from(frame.prefix.header.record_count)));
+    Some(ProduceResponse {
+        base_offset: frames.first()?.offset,
+        end_offset: frames.iter().map(end).max()?,
+        append_time,
+        duplicate: frames.iter().all(|frame| frame.duplicate),
+    })
 }
 
 impl Session {
@@ -29,39 +99,102 @@ impl Session {
             Ok(target) => target,
             Err(error) => return self.tell(correlation, &error.into()),
         };
+        if self.gathering.to(&target).is_none() || self.gathering.batch.as_bytes().len() > GATHERED_BYTES {
+            self.append_gathered();
+        }
         if self.stage == Stage::Stopping {
             return self.refuse_produce(&target, correlation, &BrokerError::ShuttingDown);
         }
         let allowed = self.check_topic(target.topic, AccessOperations::PRODUCE);
-        let partition = match allowed.and_then(|()| self.broker.writable(target.topic, target.partition)) {
-            Ok(partition) => partition,
-            Err(error) => return self.refuse_produce(&target, correlation, &error),
+        let partition = match (allowed, self.gathering.to(&target)) {
+            (Ok(()), Some(partition)) => Ok(Arc::clone(partition)),
+            (Ok(()), None) => self.broker.writable(target.topic, target.partition),
+            (Err(error), _) => Err(error),
         };
-        let (until, answer) = match self.append(&partition, unit) {
+        let partition = match partition {
+            Ok(partition) => partition,
+            Err(error) => {
+                self.append_gathered();
+                return self.refuse_produce(&target, correlation, &error);
+            }
+        };
+        // Hooks have their say on each request.
+        let gathers = unit.payload().len() <= SMALL_BYTES && !unit.payload().is_empty();
+        if gathers && !partition.is_compacted() && self.broker.events().is_none() {
+            return self.gather(partition, &target, &unit);
+        }
+        self.append_gathered();
+        self.append_alone(&partition, &target, correlation, unit.into_payload());
+    }
+
+    fn gather(&mut self, partition: Arc<Partition>, target: &ProduceTarget, unit: &Unit) {
+        if self.gathering.is_empty() {
+            self.gathering = ROOM.take();
+            self.gathering.partition = Some(partition);
+        }
+        if let Err(error) = self.broker.parse_more(unit.payload(), &mut self.gathering.batch) {
+            self.append_gathered();
+            return self.refuse_produce(target, unit.correlation(), &error);
+        }
+        let frames_end = self.gathering.batch.frames().len();
+        self.gathering.requests.push(Gathered { correlation: unit.correlation(), acks: target.acks, frames_end });
+    }
+
+    /// Appends what was gathered. Behind this, nothing is.
+    pub(super) fn append_gathered(&mut self) {
+        let Some(partition) = self.gathering.partition.take() else { return };
+        let mut gathering = std::mem::take(&mut self.gathering);
+        if !gathering.is_empty() {
+            let client = Client { name: &self.client, address: &self.address };
+            match self.broker.append_from(&partition, &mut gathering.batch, Some(client)) {
+                Ok(ticket) => {
+                    let token = self.token();
+                    let token = self.owed.push_all(&partition, token, gathering.answers(ticket.appended().append_time));
+                    self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
+                }
+                // Whichever of them is at fault: the others are not.
+                Err(_refused) => self.append_each(&partition, &gathering),
+            }
+        }
+        gathering.leave();
+    }
+
+    fn append_each(&mut self, partition: &Arc<Partition>, gathering: &Gathering) {
+        let (frames, bytes) = (gathering.batch.frames(), gathering.batch.as_bytes());
+        let start = |index: usize| frames.get(index).map_or(bytes.len(), |frame| frame.start);
+        let mut begin = 0;
+        for request in &gathering.requests {
+            let own = bytes.get(start(begin)..start(request.frames_end)).unwrap_or_default();
+            begin = request.frames_end;
+            let target = ProduceTarget { topic: partition.topic(), partition: partition.id(), acks: request.acks };
+            self.append_alone(partition, &target, request.correlation, BytesMut::from(own));
+        }
+    }
+
+    fn append_alone(&mut self, partition: &Arc<Partition>, target: &ProduceTarget, correlation: CorrelationId, frames: BytesMut) {
+        let (until, answer) = match self.append(partition, frames) {
             Ok(response) if target.acks == Acks::Committed => (response.end_offset, Answer::Produced(response)),
             Ok(_not_answered) => return,
-            Err(error) => match Self::passed(&partition, &error) {
+            Err(error) => match Self::passed(partition, &error) {
                 Some(until) => (until, Answer::Passed(to_wire(&error))),
-                None => return self.refuse_produce(&target, correlation, &error),
+                None => return self.refuse_produce(target, correlation, &error),
             },
         };
         let token = self.token();
-        let token = self.owed.push(&partition, token, correlation, until, answer);
+        let token = self.owed.push(partition, token, correlation, until, answer);
         self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
     }
 
-    fn append(&self, partition: &Arc<Partition>, unit: Unit) -> Result<ProduceResponse, BrokerError> {
-        let mut batch = BATCH.take();
-        let appended = self.append_with(partition, unit, &mut batch);
-        batch.release();
-        if batch.room_bytes() <= KEEP_ROOM_BYTES {
-            BATCH.set(batch);
-        }
+    fn append(&self, partition: &Arc<Partition>, frames: BytesMut) -> Result<ProduceResponse, BrokerError> {
+        let mut room = ROOM.take();
+        let appended = self.append_with(partition, frames, &mut room.batch);
+        room.batch.release();
+        room.leave();
         appended
     }
 
-    fn append_with(&self, partition: &Arc<Partition>, unit: Unit, batch: &mut Batch) -> Result<ProduceResponse, BrokerError> {
-        self.broker.parse_into(unit.into_payload(), batch)?;
+    fn append_with(&self, partition: &Arc<Partition>, frames: BytesMut, batch: &mut Batch) -> Result<ProduceResponse, BrokerError> {
+        self.broker.parse_into(frames, batch)?;
         if partition.is_compacted() {
             record_sets::check_compacted(batch)?;
         }

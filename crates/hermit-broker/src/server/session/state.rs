@@ -11,6 +11,7 @@ use super::background::Background;
 use super::groups::Parked;
 use super::hello::LoggingIn;
 use super::owed::OwedAnswers;
+use super::produce::Gathering;
 use super::rights::{Rights, revoked};
 use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
@@ -53,6 +54,8 @@ pub(super) struct Session {
     /// Answers to be sent.
     pub(super) out: BytesMut,
     pub(super) owed: OwedAnswers,
+    /// Produce requests that were taken and not appended yet: only within a round.
+    pub(super) gathering: Gathering,
     pub(super) signal: Arc<Signal>,
     pub(super) background: Background,
     pub(super) subscriptions: HashMap<CorrelationId, Subscription>,
@@ -91,6 +94,7 @@ impl Session {
             stage: Stage::New,
             out: BytesMut::new(),
             owed: OwedAnswers::default(),
+            gathering: Gathering::default(),
             background: Background::new(Arc::clone(&signal)),
             signal,
             subscriptions: HashMap::new(),
@@ -122,10 +126,14 @@ impl Session {
         token
     }
 
-    /// Takes a request.
+    /// Takes a request. Produce requests are in the log only after [`Session::append_gathered`].
     pub(super) fn request(&mut self, unit: Unit) {
         let correlation = unit.correlation();
         let operation = Operation::from_number(unit.header().record_count);
+        // Whatever else is asked comes behind what was produced before.
+        if operation != Some(Operation::Produce) {
+            self.append_gathered();
+        }
         match (self.stage, operation) {
             (Stage::Closing, _) => {}
             (Stage::Goodbye(_), _) => self.refuse_session(Status::BadSessionState, "a request came behind the goodbye"),
@@ -226,6 +234,7 @@ impl Session {
 
     /// Says the last word, once nothing is owed.
     pub(super) fn finish(&mut self) {
+        self.append_gathered();
         if !self.owed.is_empty() || self.background.is_busy() {
             return;
         }
@@ -332,6 +341,7 @@ impl Session {
 
     /// Says the last word: neither deliveries nor answers come behind it.
     pub(super) fn close(&mut self, correlation: CorrelationId, error: &WireError) {
+        self.append_gathered();
         self.end_subscriptions();
         self.tell(correlation, error);
         self.stage = Stage::Closing;
@@ -341,7 +351,7 @@ impl Session {
     pub(super) fn takes_requests(&self) -> bool {
         let limit = self.broker.limits().max_pending_answers;
         !matches!(self.stage, Stage::LoggingIn | Stage::Closing | Stage::Revoked | Stage::Goodbye(_))
-            && self.owed.len() + self.parked.len() < limit
+            && self.owed.len() + self.gathering.len() + self.parked.len() < limit
             && self.owed.has_room()
             && self.background.has_room()
     }
