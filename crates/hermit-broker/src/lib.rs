@@ -41,7 +41,7 @@ pub mod testing;
 mod tls;
 mod topic;
 
-pub use access::{AccessConfig, AccessDamage, FirstAdministrator, PasswordHashing};
+pub use access::{AccessConfig, AccessDamage, Caller, FirstAdministrator, LoginRefused, PasswordHashing, Shown};
 pub use broker::{Broker, Position, StopHold};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};
@@ -49,6 +49,7 @@ pub use events::Event;
 pub use hooks::{AppendContext, Client, Hooks, Rejection};
 pub use limits::{LimitError, Limits};
 pub use manifest::{Damage, FORMAT_VERSION, RecordError};
+pub use memory::Loan;
 pub use metrics::BrokerMetrics;
 pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};

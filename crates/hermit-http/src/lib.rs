@@ -3,15 +3,27 @@
 //! [`serve`] is all that an embedder needs who has an open broker. Who wants to be answered while the broker is still being opened makes an [`HttpServer`] first:
 //! it says "starting" on `/readyz` until it is given the broker.
 
+mod auth;
+mod blocking;
+mod body;
 mod config;
+mod fetch;
 mod health;
+mod lent;
 mod limit;
 pub mod metrics;
+mod openapi;
+mod params;
 mod problem;
+mod produce;
+mod records;
 mod router;
+mod routes;
+mod schema;
 mod server;
 mod stage;
 mod stream;
 
 pub use config::HttpConfig;
+pub use openapi::openapi_json;
 pub use server::{HttpServer, serve};

@@ -3,37 +3,56 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::auth::Client;
+use crate::blocking::blocking;
 use crate::problem::Problem;
-use crate::stage::{Stage, Standing};
-use crate::{health, metrics};
+use crate::stage::Standing;
+use crate::{health, metrics, routes};
 
 pub(crate) fn router(standing: Arc<Standing>) -> Router {
+    let (api, _description) = routes::api().split_for_parts();
     Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(scrape))
+        .route("/api/v1/openapi.json", get(routes::document))
+        .route("/api/v1", get(routes::page))
+        .merge(api)
+        .fallback(async || {
+            Problem::new(StatusCode::NOT_FOUND, "UnknownPath", "there is nothing at this path: /api/v1 shows what there is")
+                .field("path")
+        })
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UnknownMethod", "this path does not take this method").field("method")
+        })
+        .layer(axum::middleware::map_response(guarded))
         .with_state(standing)
 }
 
-async fn scrape(State(standing): State<Arc<Standing>>) -> Response {
-    let broker = match standing.now() {
-        Stage::Serving(broker) => broker,
-        Stage::Starting => return Problem::starting().into_response(),
-        Stage::Stopping => return Problem::stopping().into_response(),
-    };
+/// What browsers are told of every answer: it is what it says, and belongs into no frame.
+async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+    response
+}
+
+/// The metrics: for who may administer the broker, as they name all topics and groups.
+async fn scrape(client: Client) -> Result<Response, Problem> {
+    client.caller.check_broker()?;
+    let broker = client.broker.clone();
     // It looks at every partition.
-    let written = tokio::task::spawn_blocking(move || {
+    let text = blocking(move || {
         let mut text = String::new();
         metrics::write(&broker, &mut text);
-        text
-    });
-    match written.await {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(_panicked) => Problem::stopping().into_response(),
-    }
+        Ok(text)
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }

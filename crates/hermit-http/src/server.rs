@@ -33,12 +33,13 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 pub(crate) struct Peer {
     /// The client's address.
     pub(crate) address: SocketAddr,
+    /// Whether others can not read along.
+    pub(crate) encrypted: bool,
 }
 
 /// An HTTP server for a broker that may still be being opened. Cheap to clone; all clones are the same server.
 #[derive(Debug, Clone)]
 pub struct HttpServer {
-    config: Arc<HttpConfig>,
     standing: Arc<Standing>,
 }
 
@@ -46,7 +47,7 @@ impl HttpServer {
     /// A server that says "starting" until it [has a broker](HttpServer::serves).
     #[must_use]
     pub fn new(config: HttpConfig) -> Self {
-        Self { config: Arc::new(config), standing: Arc::new(Standing::starting()) }
+        Self { standing: Arc::new(Standing::starting(config)) }
     }
 
     /// What is told of the start on `/readyz`: to be given to the broker as [`BrokerConfig::start_progress`](hermit_broker::BrokerConfig::start_progress).
@@ -63,7 +64,7 @@ impl HttpServer {
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(self.config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+        let room = Arc::new(Semaphore::new(self.standing.config().max_connections.clamp(1, Semaphore::MAX_PERMITS)));
         let (ending, end) = watch::channel(false);
         let router = router(Arc::clone(&self.standing));
         let mut connections = JoinSet::new();
@@ -74,9 +75,9 @@ impl HttpServer {
                 Some(ended) = connections.join_next() => report_panic(ended),
                 accepted = limit::accept(&listener, &room) => match accepted {
                     Ok((stream, address, permit)) => {
-                        let (router, end, config) = (router.clone(), end.clone(), Arc::clone(&self.config));
+                        let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
                         connections.spawn(async move {
-                            run(stream, Peer { address }, router, end, &config).await;
+                            run(stream, Peer { address, encrypted: false }, router, end, standing.config()).await;
                             drop(permit);
                         });
                     }

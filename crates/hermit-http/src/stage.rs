@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hermit_broker::{Broker, StartProgress};
 use tokio::sync::watch;
 
+use crate::config::HttpConfig;
+
 /// Where the broker stands.
 #[derive(Debug, Clone)]
 pub(crate) enum Stage {
@@ -19,13 +21,18 @@ pub(crate) enum Stage {
 /// Follows the broker.
 #[derive(Debug)]
 pub(crate) struct Standing {
+    config: HttpConfig,
     stage: watch::Sender<Stage>,
     progress: Arc<StartProgress>,
 }
 
 impl Standing {
-    pub(crate) fn starting() -> Self {
-        Self { stage: watch::Sender::new(Stage::Starting), progress: Arc::default() }
+    pub(crate) fn starting(config: HttpConfig) -> Self {
+        Self { config, stage: watch::Sender::new(Stage::Starting), progress: Arc::default() }
+    }
+
+    pub(crate) const fn config(&self) -> &HttpConfig {
+        &self.config
     }
 
     pub(crate) fn progress(&self) -> &Arc<StartProgress> {

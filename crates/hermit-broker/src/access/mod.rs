@@ -5,6 +5,7 @@
 //! *epoch*, which is all that whoever has decided something looks at until then.
 
 mod authority;
+mod caller;
 mod change;
 mod config;
 mod file;
@@ -36,6 +37,7 @@ use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq as _;
 
 pub(crate) use authority::{Authority, Principal, check};
+pub use caller::{Caller, LoginRefused, Shown};
 pub(crate) use change::{Asker, Change};
 pub use config::{AccessConfig, FirstAdministrator, PasswordHashing};
 pub(crate) use login::{Attempt, Began, Credential, Login, LoginError};

@@ -396,6 +396,12 @@ impl BrokerError {
         }
     }
 
+    /// The error as clients of version 2 are told: its status, the field of the request at fault, and the numbers that belong to it.
+    #[must_use]
+    pub fn wire(&self) -> hermit_proto::session::WireError {
+        to_wire(self)
+    }
+
     /// Whether the same call may succeed later without anybody changing it.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

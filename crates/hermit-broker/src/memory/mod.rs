@@ -3,6 +3,7 @@
 //! It has three parts, see `docs/architecture.md`: what is read without asking (*loose* bytes: many small units, or the first piece of any), units of
 //! middle size where that part is used up, and large units.
 
+mod loan;
 mod turns;
 
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ use tokio::time::Instant;
 use self::turns::{TURN, Turns, UnitId, Verdict};
 use crate::address::PeerAddress;
 use crate::limits::Limits;
+
+pub use loan::Loan;
 
 /// Larger units ask before they are read.
 const SMALL_UNIT_BYTES: u64 = 64 << 10;
@@ -35,6 +38,8 @@ pub(crate) struct Budget {
     /// Bytes that were read without asking.
     loose_bytes: AtomicU64,
     max_loose_bytes: u64,
+    /// Those of the loose bytes that are lent.
+    lent_bytes: AtomicU64,
     small_unit_bytes: u64,
     middle: Pool,
     large: Pool,
@@ -86,6 +91,7 @@ impl Budget {
             began: Instant::now(),
             loose_bytes: AtomicU64::new(0),
             max_loose_bytes: small / 2,
+            lent_bytes: AtomicU64::new(0),
             small_unit_bytes,
             middle: Pool::new(small / 2, small_unit_bytes, rate),
             large: Pool::new(large, largest, rate),

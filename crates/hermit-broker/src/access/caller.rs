@@ -1,0 +1,271 @@
+//! Logins and rights for who serves clients by a protocol of its own, such as HTTP.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hermit_proto::session::{
+    AccessOperations, AccessRule, ListGroupsResponse, LoginKind, MECHANISM_PLAIN, MECHANISM_TOKEN, PutUserRequest,
+};
+use hermit_proto::{Secret, UserName};
+use zeroize::Zeroizing;
+
+use super::{Asker, Authority, Began, Credential, Login, LoginError, Origin, Principal, Slot, check, is_local};
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::signal::Signal;
+
+/// What a client shows of who it is.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Shown<'a> {
+    /// Nothing.
+    Nothing,
+    /// A user and a password.
+    Password {
+        /// The user's name.
+        user: &'a str,
+        /// The password.
+        password: &'a str,
+    },
+    /// A token.
+    Token(&'a str),
+}
+
+impl std::fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Password { .. } => "Password(..)",
+            Self::Token(_) => "Token(..)",
+        })
+    }
+}
+
+/// Why a client is not let in. The words are the same whoever the user is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginRefused {
+    /// Nothing was shown, and something must be.
+    #[error("log in: show a user and its password, or a token")]
+    Missing,
+    /// The broker authenticates nobody, and somebody showed something.
+    #[error("this broker authenticates nobody: leave user, password and token out")]
+    NotAsked,
+    /// A secret came from another machine without TLS. It was not looked at.
+    #[error("from other machines, secrets are taken over TLS only, and this one was not looked at: connect with TLS")]
+    Unencrypted,
+    /// User, password or token are wrong.
+    #[error("user, password or token is wrong, or the user may not log in")]
+    Wrong,
+    /// Too many logins fail, or wait: nothing was looked at.
+    #[error("too many logins fail, or wait: nothing was looked at; try again in {wait_ms} ms")]
+    Later {
+        /// For how long nothing is looked at, in ms.
+        wait_ms: u64,
+    },
+}
+
+impl From<LoginError> for LoginRefused {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::Mechanism => Self::Missing,
+            LoginError::Unencrypted => Self::Unencrypted,
+            LoginError::Malformed | LoginError::Wrong => Self::Wrong,
+            LoginError::Later(wait_ms) => Self::Later { wait_ms },
+        }
+    }
+}
+
+/// A client that was let in, and what it may do, at the moment of its login or of the last [`Caller::renew`].
+#[derive(Debug, Clone)]
+pub struct Caller {
+    broker: Broker,
+    authority: Authority,
+    credential: Credential,
+    kind: LoginKind,
+    epoch: u64,
+}
+
+impl Broker {
+    /// Whether clients have to log in.
+    #[must_use]
+    pub fn authenticates(&self) -> bool {
+        self.access().is_enabled()
+    }
+
+    /// Logs a client in that came from `peer`, as the native port does: with the same cache, and the same waits for who fails. `encrypted` says whether others can read along.
+    ///
+    /// # Errors
+    /// [`LoginRefused`].
+    pub async fn log_in(&self, shown: Shown<'_>, peer: IpAddr, encrypted: bool) -> Result<Caller, LoginRefused> {
+        let access = self.access();
+        if !access.is_enabled() {
+            let nothing = matches!(shown, Shown::Nothing);
+            return if nothing { Ok(Caller::anyone(self)) } else { Err(LoginRefused::NotAsked) };
+        }
+        let (mechanism, data) = match shown {
+            Shown::Nothing => return Err(LoginRefused::Missing),
+            Shown::Password { user, password } => {
+                (MECHANISM_PLAIN, Zeroizing::new([b"\0", user.as_bytes(), b"\0", password.as_bytes()].concat()))
+            }
+            Shown::Token(token) => (MECHANISM_TOKEN, Zeroizing::new(token.as_bytes().to_vec())),
+        };
+        if !encrypted && !is_local(peer) && !access.config().insecure_transport_ok {
+            return Err(LoginRefused::Unencrypted);
+        }
+        let signal = Arc::new(Signal::new());
+        let slot = Slot::new(Arc::clone(&signal), 0);
+        let decided = match access.begin(mechanism, &data, Origin::of(peer), &slot) {
+            Began::Decided(decided) => decided,
+            Began::Waits => {
+                let told = tokio::time::timeout(self.limits().handshake_timeout, signal.notified()).await;
+                let taken = told.ok().and_then(|()| slot.take());
+                taken.unwrap_or(Err(LoginError::Later(1000)))
+            }
+        };
+        Caller::of(self, decided?).ok_or(LoginRefused::Wrong)
+    }
+}
+
+impl Caller {
+    fn anyone(broker: &Broker) -> Self {
+        let (authority, credential, kind) = (Authority::open(), Credential::None, LoginKind::Anonymous);
+        Self { broker: broker.clone(), authority, credential, kind, epoch: 0 }
+    }
+
+    fn of(broker: &Broker, login: Login) -> Option<Self> {
+        // Before the look, so that no change is missed.
+        let epoch = broker.access().epoch();
+        let authority = Authority::of(login.principal, broker.access());
+        let holds = authority.holds(&login.credential, broker.access());
+        holds.then(|| Self { broker: broker.clone(), authority, credential: login.credential, kind: login.kind, epoch })
+    }
+
+    /// The user's name; empty where there is none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.authority.principal() {
+            Principal::User(name) => name.as_str(),
+            Principal::Anyone | Principal::Nobody | Principal::FirstAdministrator => "",
+        }
+    }
+
+    /// How it logged in.
+    #[must_use]
+    pub const fn kind(&self) -> LoginKind {
+        self.kind
+    }
+
+    /// Looks again, where users or rules have changed; answers whether the login is still good. For what lasts longer than a request.
+    pub fn renew(&mut self) -> bool {
+        let access = self.broker.access();
+        if self.authority.is_open() || self.epoch == access.epoch() {
+            return true;
+        }
+        self.epoch = access.epoch();
+        self.authority = Authority::of(self.authority.principal().clone(), access);
+        self.authority.holds(&self.credential, access)
+    }
+
+    /// What is allowed on a topic of that name, whether or not there is one.
+    #[must_use]
+    pub fn on_topic(&self, name: &str) -> AccessOperations {
+        self.authority.on_topic(name)
+    }
+
+    /// Whether something may be done with a topic of that name, whether or not there is one.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_topic(&self, name: &str, operation: AccessOperations) -> Result<(), BrokerError> {
+        self.authority.check_topic(name, operation, "topic")
+    }
+
+    /// Whether anything may be done with a topic of that name, so that it may be seen.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_sees_topic(&self, name: &str) -> Result<(), BrokerError> {
+        let sees = !self.on_topic(name).is_empty();
+        if sees { Ok(()) } else { check(AccessOperations::NONE, AccessOperations::CONSUME, "topic") }
+    }
+
+    /// Whether something may be done with a group of that name.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_group(&self, name: &str, operation: AccessOperations) -> Result<(), BrokerError> {
+        self.authority.check_group(name, operation)
+    }
+
+    /// Whether the broker may be administered.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_broker(&self) -> Result<(), BrokerError> {
+        self.authority.check_broker()
+    }
+
+    /// As [`Broker::list_groups`], of the groups that may be seen.
+    ///
+    /// # Errors
+    /// As [`Broker::list_groups`].
+    pub fn list_groups(&self, after: &str, most: usize) -> Result<ListGroupsResponse, BrokerError> {
+        self.broker.list_groups_where(after, most, |group| !self.authority.on_group(group.as_str()).is_empty())
+    }
+
+    fn asker(&self) -> Asker {
+        if self.authority.is_open() {
+            return Asker::Embedder;
+        }
+        Asker::Session { principal: self.authority.principal().clone(), credential: self.credential.clone() }
+    }
+
+    /// As [`Broker::put_user`], if the client may, which is looked at when its turn has come.
+    ///
+    /// # Errors
+    /// As [`Broker::put_user`]; [`BrokerError::NotAuthorized`].
+    pub fn put_user(&self, request: &PutUserRequest) -> Result<bool, BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.put_user(request))
+    }
+
+    /// As [`Broker::delete_user`], if the client may.
+    ///
+    /// # Errors
+    /// As [`Broker::delete_user`]; [`BrokerError::NotAuthorized`].
+    pub fn delete_user(&self, user: &UserName) -> Result<(), BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.delete_user(user))
+    }
+
+    /// As [`Broker::create_token`], if the client may.
+    ///
+    /// # Errors
+    /// As [`Broker::create_token`]; [`BrokerError::NotAuthorized`].
+    pub fn create_token(&self, user: &UserName, label: &str) -> Result<Secret, BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.create_token(user, label))
+    }
+
+    /// As [`Broker::delete_token`], if the client may.
+    ///
+    /// # Errors
+    /// As [`Broker::delete_token`]; [`BrokerError::NotAuthorized`].
+    pub fn delete_token(&self, user: &UserName, label: &str) -> Result<(), BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.delete_token(user, label))
+    }
+
+    /// As [`Broker::add_rules`], if the client may.
+    ///
+    /// # Errors
+    /// As [`Broker::add_rules`]; [`BrokerError::NotAuthorized`].
+    pub fn add_rules(&self, rules: &[AccessRule]) -> Result<u32, BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.add_rules(rules))
+    }
+
+    /// As [`Broker::delete_rules`], if the client may.
+    ///
+    /// # Errors
+    /// As [`Broker::delete_rules`]; [`BrokerError::NotAuthorized`].
+    pub fn delete_rules(&self, rules: &[AccessRule]) -> Result<u32, BrokerError> {
+        self.broker.change_access(&self.asker(), |change| change.delete_rules(rules))
+    }
+}

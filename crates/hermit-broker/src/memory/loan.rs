@@ -1,0 +1,58 @@
+//! Room for bytes that others than the native port receive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Budget;
+use crate::broker::Broker;
+
+/// Bytes of the broker's budget that somebody holds, until this is dropped; see [`Broker::loan`].
+#[derive(Debug)]
+pub struct Loan {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Loan {
+    /// Takes so many bytes more; `false`, and nothing more, where there is no room now.
+    #[must_use]
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let (lent, most) = (&self.budget.lent_bytes, self.budget.most_lent_bytes());
+        let fits = |held: u64| held.checked_add(bytes).filter(|after| *after <= most);
+        if lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return false;
+        }
+        self.budget.loose_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes = self.bytes.saturating_add(bytes);
+        true
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let give_back = |count: &AtomicU64| count.fetch_sub(self.bytes, Ordering::Relaxed);
+        give_back(&self.budget.lent_bytes);
+        give_back(&self.budget.loose_bytes);
+    }
+}
+
+impl Budget {
+    /// The native port keeps half of what is read without asking.
+    const fn most_lent_bytes(&self) -> u64 {
+        self.max_loose_bytes / 2
+    }
+}
+
+impl Broker {
+    /// Room in the budget of [`Limits::max_inflight_bytes`](crate::Limits::max_inflight_bytes) for what an embedder receives by a protocol of its own: none yet, see [`Loan::grow`].
+    #[must_use]
+    pub fn loan(&self) -> Loan {
+        Loan { budget: Arc::clone(self.budget()), bytes: 0 }
+    }
+
+    /// Most bytes that all loans together have: a sixteenth of the budget, where that is not small.
+    #[must_use]
+    pub fn max_loan_bytes(&self) -> u64 {
+        self.budget().most_lent_bytes()
+    }
+}

@@ -1,0 +1,108 @@
+//! Bodies of requests: within the broker's budget, in time, and what they claim to be.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use hermit_broker::{Broker, Loan};
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+use crate::stage::{Stage, Standing};
+
+/// What is decoded takes as much again.
+const COPIES: u64 = 2;
+
+/// A body that was received, and its room in the budget.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) bytes: Bytes,
+    _loan: Loan,
+}
+
+/// Reads a whole body.
+pub(crate) async fn receive(body: Body, headers: &HeaderMap, broker: &Broker, standing: &Standing) -> Result<Received, Problem> {
+    let most = broker.max_loan_bytes().min(broker.limits().max_request_bytes.into()) / COPIES;
+    let too_large =
+        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", format!("a body may have {most} bytes here")).field("body");
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|declared| declared > most) {
+        return Err(too_large());
+    }
+    let (mut body, mut loan, mut received) = (body, broker.loan(), BytesMut::new());
+    let mut only = None;
+    loop {
+        let frame = tokio::time::timeout(standing.config().body_timeout, body.frame()).await;
+        let late = |_elapsed| Problem::new(StatusCode::REQUEST_TIMEOUT, "TimedOut", "the body does not come").field("body");
+        let Some(frame) = frame.map_err(late)? else { break };
+        let frame = frame.map_err(|error| Problem::bad("body", format!("the body cannot be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let (had, more) = ((received.len() + only.as_ref().map_or(0, Bytes::len)) as u64, data.len() as u64);
+        if had.saturating_add(more) > most {
+            return Err(too_large());
+        }
+        if !loan.grow(more.saturating_mul(COPIES)) {
+            let detail = "the broker's memory budget for requests is used up (max_inflight_bytes)";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable());
+        }
+        // Most bodies come in one piece, which is then not copied.
+        match only.take() {
+            None if received.is_empty() => only = Some(data),
+            None => received.extend_from_slice(&data),
+            Some(first) => {
+                received.extend_from_slice(&first);
+                received.extend_from_slice(&data);
+            }
+        }
+    }
+    Ok(Received { bytes: only.unwrap_or_else(|| received.freeze()), _loan: loan })
+}
+
+/// The type of a body, without parameters, in lower case.
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// A body of JSON. Another type is refused, as pages of other sites can send those without asking.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Standing>> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, standing: &Arc<Standing>) -> Result<Self, Problem> {
+        let Stage::Serving(broker) = standing.now() else { return Err(Problem::stopping()) };
+        let (parts, body) = request.into_parts();
+        if media_type(&parts.headers) != "application/json" {
+            return Err(not_json());
+        }
+        let received = receive(body, &parts.headers, &broker, standing).await?;
+        parse(&received.bytes).map(Self)
+    }
+}
+
+pub(crate) fn not_json() -> Problem {
+    Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "UnsupportedMediaType",
+        "the body must be JSON: send Content-Type: application/json",
+    )
+    .field("content-type")
+}
+
+/// Parses JSON; what is wrong is told with its place.
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    let error = match serde_json::from_slice(bytes) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    // Once more, to find the field: good bodies do not pay for it.
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let path = serde_path_to_error::deserialize::<_, T>(&mut json).err().map(|error| error.path().to_string());
+    let field = path.filter(|path| path != "." && !path.is_empty()).unwrap_or_else(|| "body".to_owned());
+    Err(Problem::bad(&field, error.to_string()))
+}

@@ -1,0 +1,198 @@
+//! Records as JSON: texts and JSON as they are, everything else as base64. What is read can be written again as it is.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::problem::Problem;
+
+/// A header of a record.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeaderJson<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    /// Its value, if that is text.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Cow<'a, str>>,
+    /// Its value, as base64.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value_base64: Option<Cow<'a, str>>,
+}
+
+/// A record to be written. Of `value`, `value_json` and `value_base64` one may be given; where none is, the value is null, which is a tombstone in a compacted topic.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordIn<'a> {
+    /// The partition; left out: that of the key, and without a key any.
+    #[serde(default)]
+    pub(crate) partition: Option<u32>,
+    /// Milliseconds since the Unix epoch; left out: now.
+    #[serde(default)]
+    pub(crate) timestamp_ms: Option<u64>,
+    /// The key, as text.
+    #[serde(borrow, default)]
+    pub(crate) key: Option<Cow<'a, str>>,
+    /// The key, as base64.
+    #[serde(borrow, default)]
+    pub(crate) key_base64: Option<Cow<'a, str>>,
+    /// The value, as text.
+    #[serde(borrow, default)]
+    pub(crate) value: Option<Cow<'a, str>>,
+    /// The value, as base64.
+    #[serde(borrow, default)]
+    pub(crate) value_base64: Option<Cow<'a, str>>,
+    /// The value, as JSON: it is stored as it stands there.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) value_json: Option<&'a RawValue>,
+    /// Its headers.
+    #[serde(borrow, default)]
+    pub(crate) headers: Vec<HeaderJson<'a>>,
+}
+
+/// Records to be written.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Batch<'a> {
+    /// At least one.
+    #[serde(borrow)]
+    pub(crate) records: Vec<RecordIn<'a>>,
+}
+
+/// A record that was read. A field without a value is left out.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RecordOut {
+    /// Its offset.
+    pub(crate) offset: u64,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) timestamp_ms: u64,
+    /// The key, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    /// The key, as base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_base64: Option<String>,
+    /// The value, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<String>,
+    /// The value, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) value_json: Option<Box<RawValue>>,
+    /// The value, as base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value_base64: Option<String>,
+    /// Its headers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) headers: Vec<HeaderJson<'static>>,
+}
+
+/// How values are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// What is text as text, the rest as base64.
+    #[default]
+    Text,
+    /// Values that are JSON as JSON, and else as `text`.
+    Json,
+    /// All as base64.
+    Base64,
+}
+
+/// Bytes that were given as text, as base64, or not at all.
+pub(crate) fn bytes_of<'a>(
+    text: Option<&'a Cow<'a, str>>,
+    base64: Option<&Cow<'a, str>>,
+    field: &str,
+) -> Result<Option<Cow<'a, [u8]>>, Problem> {
+    match (text, base64) {
+        (None, None) => Ok(None),
+        (Some(text), None) => Ok(Some(Cow::Borrowed(text.as_bytes()))),
+        (None, Some(base64)) => {
+            let field = format!("{field}_base64");
+            let decoded =
+                STANDARD.decode(base64.as_bytes()).map_err(|error| Problem::bad(&field, format!("it is no base64: {error}")))?;
+            Ok(Some(Cow::Owned(decoded)))
+        }
+        (Some(_), Some(_)) => Err(Problem::bad(field, format!("give {field} or {field}_base64, not both"))),
+    }
+}
+
+/// Bytes as text, where they are and that is wanted, else as base64.
+fn told(bytes: &[u8], form: Form) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if form != Form::Base64 => (Some(text.to_owned()), None),
+        _ => (None, Some(STANDARD.encode(bytes))),
+    }
+}
+
+impl RecordIn<'_> {
+    /// The value's bytes.
+    pub(crate) fn value_bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Problem> {
+        match self.value_json {
+            None => bytes_of(self.value.as_ref(), self.value_base64.as_ref(), "value"),
+            Some(json) if self.value.is_none() && self.value_base64.is_none() => Ok(Some(Cow::Borrowed(json.get().as_bytes()))),
+            Some(_) => Err(Problem::bad("value_json", "give one of value, value_json and value_base64")),
+        }
+    }
+
+    /// The key's bytes.
+    pub(crate) fn key_bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Problem> {
+        bytes_of(self.key.as_ref(), self.key_base64.as_ref(), "key")
+    }
+}
+
+/// What a record is made of.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    pub(crate) offset: u64,
+    pub(crate) timestamp_ms: u64,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl RecordOut {
+    pub(crate) fn new<'a>(parts: &Parts<'_>, headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>, form: Form) -> Self {
+        let (key, key_base64) = parts.key.map_or((None, None), |key| told(key, form));
+        let as_json = || serde_json::from_slice::<&RawValue>(parts.value?).ok().map(ToOwned::to_owned);
+        let value_json = if form == Form::Json { as_json() } else { None };
+        let plain = parts.value.filter(|_| value_json.is_none());
+        let (value, value_base64) = plain.map_or((None, None), |value| told(value, form));
+        let header = |(name, value): (&str, Option<&[u8]>)| {
+            let (value, value_base64) = value.map_or((None, None), |value| told(value, form));
+            HeaderJson {
+                name: Cow::Owned(name.to_owned()),
+                value: value.map(Cow::Owned),
+                value_base64: value_base64.map(Cow::Owned),
+            }
+        };
+        let headers = headers.map(header).collect();
+        let (offset, timestamp_ms) = (parts.offset, parts.timestamp_ms);
+        Self { offset, timestamp_ms, key, key_base64, value, value_json, value_base64, headers }
+    }
+
+    /// Roughly what it takes in memory and in the answer.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let headers = self.headers.iter().map(|header| {
+            header.name.len()
+                + 64
+                + header.value.as_ref().map_or(0, |value| value.len())
+                + header.value_base64.as_ref().map_or(0, |value| value.len())
+        });
+        let json = self.value_json.as_ref().map_or(0, |json| json.get().len());
+        128 + text(&self.key)
+            + text(&self.key_base64)
+            + text(&self.value)
+            + text(&self.value_base64)
+            + json
+            + headers.sum::<usize>()
+    }
+}

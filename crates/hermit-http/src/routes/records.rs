@@ -1,0 +1,248 @@
+//! Writing and reading records.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use hermit_broker::proto::session::AccessOperations;
+use hermit_broker::proto::{Offset, TopicName};
+use hermit_broker::{Broker, Partition, Topic};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::partitions::{at_time, find};
+use crate::auth::Client;
+use crate::blocking::blocking;
+use crate::body::{self, Received, media_type, receive};
+use crate::fetch::{self, Most, Piece};
+use crate::lent::Lent;
+use crate::params::{Path, Query};
+use crate::problem::Problem;
+use crate::produce::{self, Appending};
+use crate::records::{Batch, Form, HeaderJson, RecordIn, RecordOut};
+use crate::schema::Stored;
+use crate::stage::Standing;
+
+/// From here on a body is decoded on a thread of its own.
+const SMALL_BODY_BYTES: usize = 64 << 10;
+/// Headers of the request that become headers of the record, in a raw produce.
+const HEADER_PREFIX: &str = "hermit-header-";
+/// What any page may send without asking, and an empty type.
+const TYPES_OF_FORMS: [&str; 4] = ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
+
+/// What is told of a raw record besides its value.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RawRecord {
+    /// Raw bodies: the key, as text.
+    key: Option<String>,
+    /// Raw bodies: the key, as base64.
+    key_base64: Option<String>,
+    /// Raw bodies: the partition.
+    partition: Option<u32>,
+    /// Raw bodies: ms since the Unix epoch.
+    timestamp_ms: Option<u64>,
+}
+
+/// Stores records. It is answered when they are as durable as the topic promises.
+///
+/// JSON is a batch, `{"records": […]}`, or one record. Every other type (`application/octet-stream`, say; not those that HTML forms can send) is the value of one record; its headers are the
+/// request's headers that begin with `Hermit-Header-`.
+#[utoipa::path(post, path = "/api/v1/topics/{topic}/records", tag = "records", params(("topic" = String, Path, description = "The topic; it is created where it is missing and the settings and the client's rights allow"), RawRecord), request_body(content((Batch = "application/json"), (RecordIn = "application/json"), (Vec<u8> = "application/octet-stream"))), responses((status = 200, body = Stored), (status = "default", body = Problem)))]
+pub(super) async fn produce(
+    State(standing): State<Arc<Standing>>,
+    client: Client,
+    Path(topic): Path<String>,
+    Query(raw): Query<RawRecord>,
+    request: Request,
+) -> Result<Answer<Stored>, Problem> {
+    client.caller.check_topic(&topic, AccessOperations::PRODUCE)?;
+    let (parts, body) = request.into_parts();
+    let media = media_type(&parts.headers);
+    if TYPES_OF_FORMS.contains(&media.as_str()) {
+        let detail = "send JSON as application/json, and other values under a type that HTML forms cannot send, such as application/octet-stream";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", detail).field("content-type"));
+    }
+    let is_json = media == "application/json";
+    if is_json && (raw.key.is_some() || raw.key_base64.is_some() || raw.partition.is_some() || raw.timestamp_ms.is_some()) {
+        return Err(Problem::bad(
+            "query",
+            "of JSON, key, partition and time stand in the record; in the query they are for raw bodies",
+        ));
+    }
+    let topic = to_write(&client, &topic).await?;
+    let received = receive(body, &parts.headers, &client.broker, &standing).await?;
+    let broker = client.broker.clone();
+    let small = received.bytes.len() < SMALL_BODY_BYTES;
+    let work = move || {
+        if is_json { append_json(&broker, &topic, &received) } else { append_raw(&broker, &topic, &received, &raw, &parts.headers) }
+    };
+    let appending = if small { work()? } else { blocking(work).await? };
+    Ok(Answer(appending.stored().await?))
+}
+
+/// The topic; created where it is missing and that is allowed.
+async fn to_write(client: &Client, topic: &str) -> Result<Arc<Topic>, Problem> {
+    let (name, broker) = (TopicName::new(topic)?, client.broker.clone());
+    if broker.topic(&name).is_ok() || !broker.config().create_topics {
+        return Ok(broker.topic_for_producer(&name, 1)?);
+    }
+    client.caller.check_topic(topic, AccessOperations::CREATE)?;
+    blocking(move || Ok(broker.topic_for_producer(&name, broker.config().default_partitions)?)).await
+}
+
+fn append_json(broker: &Broker, topic: &Topic, received: &Received) -> Result<Appending, Problem> {
+    let bytes = &received.bytes[..];
+    // A batch is looked for first. What is neither is told by what it looks like.
+    match serde_json::from_slice::<Batch<'_>>(bytes) {
+        Ok(batch) if batch.records.is_empty() => Err(Problem::bad("records", "give at least one record")),
+        Ok(batch) => produce::append(broker, topic, &batch.records),
+        Err(_not_a_batch) if names_records(bytes) => Err(body::parse::<Batch<'_>>(bytes).err().unwrap_or_else(Problem::internal)),
+        Err(_not_a_batch) => produce::append(broker, topic, &[body::parse::<RecordIn<'_>>(bytes)?]),
+    }
+}
+
+/// Whether an object has a field `records`, whatever else it has.
+fn names_records(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Looked {
+        records: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice::<Looked>(bytes)
+        .map_or_else(|_error| bytes.windows(9).any(|window| window == b"\"records\""), |looked| looked.records.is_some())
+}
+
+fn append_raw(
+    broker: &Broker,
+    topic: &Topic,
+    received: &Received,
+    raw: &RawRecord,
+    headers: &HeaderMap,
+) -> Result<Appending, Problem> {
+    let mut of_record = Vec::new();
+    for (name, value) in headers {
+        let Some(name) = name.as_str().strip_prefix(HEADER_PREFIX) else { continue };
+        let value = value
+            .to_str()
+            .map_err(|_bytes| Problem::bad(name, "the values of record headers must be ASCII here; JSON takes any"))?;
+        of_record.push(HeaderJson { name: Cow::Borrowed(name), value: Some(Cow::Borrowed(value)), value_base64: None });
+    }
+    let record = RecordIn {
+        partition: raw.partition,
+        timestamp_ms: raw.timestamp_ms,
+        key: raw.key.as_deref().map(Cow::Borrowed),
+        key_base64: raw.key_base64.as_deref().map(Cow::Borrowed),
+        headers: of_record,
+        ..RecordIn::default()
+    };
+    produce::append_with_value(broker, topic, &record, &received.bytes)
+}
+
+/// From where, how much, and for how long to wait.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Fetch {
+    /// The first offset; left out: that of `time_ms`, else the oldest one.
+    offset: Option<u64>,
+    /// In place of an offset: the first record that was appended at this time or later, in ms since the Unix epoch.
+    time_ms: Option<u64>,
+    /// Where there is nothing yet, ms to wait for something; at most 60,000. Default: 0.
+    #[serde(default)]
+    wait_ms: u64,
+    /// Roughly so many bytes of answer, from 1 to 4,194,304; one record is told in any case. Default: 1,048,576.
+    max_bytes: Option<usize>,
+    /// So many records, from 1 to 10,000. Default: 1,000.
+    max_records: Option<usize>,
+    /// How keys and values are told: `text` (what is text as text, the rest as base64; the default), `json` (values that are JSON as JSON), or `base64`.
+    #[serde(default)]
+    #[param(inline)]
+    form: Form,
+}
+
+const LONGEST_WAIT_MS: u64 = 60_000;
+const MOST_BYTES: usize = 4 << 20;
+const MOST_RECORDS: usize = 10_000;
+
+impl Fetch {
+    fn most(&self) -> Result<Most, Problem> {
+        let within = |field: &str, value: usize, most: usize| {
+            if (1..=most).contains(&value) { Ok(value) } else { Err(Problem::bad(field, format!("it must be from 1 to {most}"))) }
+        };
+        let bytes = within("max_bytes", self.max_bytes.unwrap_or(1 << 20), MOST_BYTES)?;
+        let records = within("max_records", self.max_records.unwrap_or(1000), MOST_RECORDS)?;
+        if self.wait_ms > LONGEST_WAIT_MS {
+            return Err(Problem::bad("wait_ms", format!("it must be at most {LONGEST_WAIT_MS}")));
+        }
+        if self.offset.is_some() && self.time_ms.is_some() {
+            return Err(Problem::bad("time_ms", "give offset or time_ms, not both"));
+        }
+        Ok(Most { bytes, records, form: self.form })
+    }
+}
+
+/// Records that were read.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Fetched {
+    /// In the order of their offsets.
+    records: Vec<RecordOut>,
+    /// Where to go on: the offset to ask for next.
+    next_offset: u64,
+    /// The end of what can be read now, exclusive.
+    high_watermark: u64,
+}
+
+/// Reads records of a partition.
+#[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/records", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), Fetch), responses((status = 200, body = Fetched), (status = "default", body = Problem)))]
+pub(super) async fn fetch(
+    client: Client,
+    Path((topic, partition)): Path<(String, u32)>,
+    Query(query): Query<Fetch>,
+) -> Result<Response, Problem> {
+    client.caller.check_topic(&topic, AccessOperations::CONSUME)?;
+    let most = query.most()?;
+    let partition = find(&client, &topic, partition)?;
+    let from = begin(&partition, query.offset, query.time_ms).await?;
+    // What lies before the log's start is refused at once, not after the wait.
+    if from >= partition.bounds()?.high_watermark.0 && query.wait_ms > 0 {
+        let waited = tokio::time::timeout(Duration::from_millis(query.wait_ms), partition.wait_for(Offset(from.saturating_add(1))));
+        tokio::select! {
+            waited = waited => if let Ok(reached) = waited { reached? },
+            () = client.broker.stopping() => return Err(Problem::stopping()),
+        }
+    }
+    let broker = client.broker.clone();
+    let (body, loan) = blocking(move || {
+        let Piece { records, next } = fetch::read(&broker, &partition, from, most)?;
+        let fetched = Fetched { records, next_offset: next, high_watermark: partition.bounds()?.high_watermark.0 };
+        let body = serde_json::to_vec(&fetched).map_err(|_impossible| Problem::internal())?;
+        let mut loan = broker.loan();
+        // A record that is larger than all loans takes what there is.
+        if !loan.grow((body.len() as u64).min(broker.max_loan_bytes())) {
+            let detail = "the broker's memory budget for answers is used up (max_inflight_bytes)";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable());
+        }
+        Ok((body, loan))
+    })
+    .await?;
+    let response = Response::builder().header(header::CONTENT_TYPE, "application/json").header(header::CACHE_CONTROL, "no-store");
+    response.body(Body::new(Lent::new(body.into(), loan))).map_err(|_impossible| Problem::internal())
+}
+
+/// The first offset to read.
+pub(super) async fn begin(partition: &Arc<Partition>, offset: Option<u64>, time_ms: Option<u64>) -> Result<u64, Problem> {
+    match (offset, time_ms) {
+        (Some(offset), _) => Ok(offset),
+        (None, None) => Ok(partition.bounds()?.log_start.0),
+        (None, Some(time_ms)) => {
+            let partition = Arc::clone(partition);
+            blocking(move || Ok(at_time(&partition, time_ms)?)).await
+        }
+    }
+}
