@@ -36,6 +36,15 @@ impl Broker {
         self.hermitd.address()
     }
 
+    /// Where it answers over HTTP.
+    ///
+    /// # Errors
+    ///
+    /// When it was started without.
+    pub fn http(&self) -> Result<SocketAddr> {
+        self.hermitd.http().context("the broker answers nothing over HTTP")
+    }
+
     /// Its process id.
     ///
     /// # Errors

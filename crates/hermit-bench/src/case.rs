@@ -2,6 +2,7 @@
 
 pub mod consume;
 pub mod durable;
+pub mod http;
 pub mod idle;
 pub mod lag;
 pub mod memory;
@@ -45,6 +46,8 @@ pub enum Load {
     Idle(idle::Plan),
     /// The SDK's producer or consumer.
     Sdk(sdk::Plan),
+    /// Batches over HTTP.
+    Http(http::Plan),
 }
 
 impl Load {
@@ -162,6 +165,7 @@ impl Case {
             Load::Memory(plan) => memory::run(plan, lab, effort, tell)?,
             Load::Idle(plan) => idle::run(plan, lab, tell)?,
             Load::Sdk(plan) => vec![sdk::run(plan, lab, effort, tell)?],
+            Load::Http(plan) => vec![http::run(plan, lab, effort, tell)?],
         };
         Ok(series.into_iter().map(|series| self.finding(&load, series)).collect())
     }

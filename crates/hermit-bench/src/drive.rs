@@ -2,6 +2,7 @@
 
 pub mod echo;
 pub mod end_to_end;
+pub mod http_produce;
 pub mod idle;
 pub mod raw;
 pub mod relay;
@@ -64,6 +65,8 @@ pub enum Job {
     SdkProduce(hermit_load::ProduceLoad),
     /// The SDK's consumer.
     SdkConsume(hermit_load::ConsumeLoad),
+    /// Batches over HTTP.
+    HttpProduce(http_produce::Produce),
 }
 
 impl Job {
@@ -86,6 +89,7 @@ impl Job {
             Self::Idle(_) => "the idle consumers",
             Self::SdkProduce(_) => "the SDK's producer",
             Self::SdkConsume(_) => "the SDK's consumer",
+            Self::HttpProduce(_) => "the producer over HTTP",
         }
     }
 }
@@ -111,6 +115,7 @@ pub fn prepare(job: Job) -> Result<(Ready, Run)> {
         Job::Idle(job) => job.prepare(),
         Job::SdkProduce(load) => sdk::produce(load),
         Job::SdkConsume(load) => sdk::consume(load),
+        Job::HttpProduce(load) => load.prepare(),
         Job::Burn(job) => Ok((Ready::default(), Box::new(move || Ok(job.run())))),
     }
 }

@@ -83,6 +83,17 @@ impl Lab {
         Ok(Site::Own(Broker::start(setup)?.into()))
     }
 
+    /// A broker of its own that answers over HTTP, too.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up.
+    pub fn http_site(&self, name: &str) -> Result<(Site, SocketAddr)> {
+        let broker = Broker::start(Setup { http: true, ..self.setup(name, &[]) })?;
+        let http = broker.http()?;
+        Ok((Site::Own(broker.into()), http))
+    }
+
     /// Where that certificate is, which clients believe.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {

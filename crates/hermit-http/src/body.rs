@@ -94,8 +94,17 @@ pub(crate) fn not_json() -> Problem {
     .field("content-type")
 }
 
-/// Parses JSON; what is wrong is told with its place.
+/// Refuses what is no object: a list would be taken for the values of the fields in their order.
+pub(crate) fn check_object(bytes: &[u8]) -> Result<(), Problem> {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => Ok(()),
+        _ => Err(Problem::bad("body", "the body must be a JSON object")),
+    }
+}
+
+/// Parses a JSON object; what is wrong is told with its place.
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    check_object(bytes)?;
     let error = match serde_json::from_slice(bytes) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,

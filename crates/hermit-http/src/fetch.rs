@@ -40,11 +40,16 @@ pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most:
         most,
         set_bytes: broker.limits().max_request_bytes as usize,
     };
+    let high_watermark = log.bounds().high_watermark.0;
     let mut cursor = log.cursor(Offset(from)).map_err(BrokerError::Log)?;
     let mut bytes = Vec::new();
     let credit = (most.bytes as u64).clamp(4 << 10, 1 << 20);
     while reading.has_room() {
-        let Some(range) = cursor.next(credit).map_err(BrokerError::Log)? else { break };
+        let Some(range) = cursor.next(credit).map_err(BrokerError::Log)? else {
+            // What compaction or a control frame has left without records is behind the reader, too.
+            reading.piece.next = reading.piece.next.max(high_watermark);
+            break;
+        };
         bytes.clear();
         range.read_into(&mut bytes).map_err(BrokerError::Log)?;
         let mut rest = &bytes[..];

@@ -33,13 +33,22 @@ pub struct Setup {
     pub args: Vec<OsString>,
     /// A program and its arguments that `hermitd` is started under, such as `strace`; it must replace itself by `hermitd`.
     pub under: Vec<OsString>,
+    /// Whether it answers over HTTP, on a free port of the loopback interface.
+    pub http: bool,
 }
 
 impl Setup {
     /// The broker at `binary`, with its data and log in `dir`.
     #[must_use]
     pub fn new(binary: &Path, dir: &Path) -> Self {
-        Self { binary: binary.to_owned(), dir: dir.to_owned(), data: dir.join("data"), args: Vec::new(), under: Vec::new() }
+        Self {
+            binary: binary.to_owned(),
+            dir: dir.to_owned(),
+            data: dir.join("data"),
+            args: Vec::new(),
+            under: Vec::new(),
+            http: false,
+        }
     }
 
     /// Where the broker keeps its data.
@@ -66,6 +75,7 @@ pub struct Hermitd {
     setup: Setup,
     child: Child,
     address: SocketAddr,
+    http: Option<SocketAddr>,
 }
 
 impl Hermitd {
@@ -75,8 +85,8 @@ impl Hermitd {
     ///
     /// When it cannot be started, ends, or is not ready in time.
     pub async fn start(setup: Setup) -> Result<Self> {
-        let (child, address) = spawn(&setup, "127.0.0.1:0").await?;
-        Ok(Self { setup, child, address })
+        let (child, address, http) = spawn(&setup, "127.0.0.1:0").await?;
+        Ok(Self { setup, child, address, http })
     }
 
     /// Starts a broker at an address, which nobody else may have by chance while it is away.
@@ -85,14 +95,20 @@ impl Hermitd {
     ///
     /// As those of [`start`](Self::start).
     pub async fn start_at(setup: Setup, address: SocketAddr) -> Result<Self> {
-        let (child, address) = spawn(&setup, &address.to_string()).await?;
-        Ok(Self { setup, child, address })
+        let (child, address, http) = spawn(&setup, &address.to_string()).await?;
+        Ok(Self { setup, child, address, http })
     }
 
     /// Where clients connect to. It stays the same over restarts.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it answers over HTTP, if it does. Another port after each start.
+    #[must_use]
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
     }
 
     /// How it was started.
@@ -128,9 +144,9 @@ impl Hermitd {
     ///
     /// As those of [`start`](Self::start).
     pub async fn restart(&mut self) -> Result<()> {
-        let (child, address) = spawn(&self.setup, &self.address.to_string()).await?;
+        let (child, address, http) = spawn(&self.setup, &self.address.to_string()).await?;
         ensure!(address == self.address, "hermitd listens on {address}, not on {}", self.address);
-        self.child = child;
+        (self.child, self.http) = (child, http);
         Ok(())
     }
 
@@ -205,7 +221,7 @@ impl Hermitd {
 }
 
 /// Starts the process and waits for the line that it prints when it is ready.
-async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr)> {
+async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr, Option<SocketAddr>)> {
     let mut child = begin(setup, listen)?;
     let mut line = String::new();
     let stdout = child.stdout.take().context("no standard output")?;
@@ -213,7 +229,7 @@ async fn spawn(setup: &Setup, listen: &str) -> Result<(Child, SocketAddr)> {
     let tail = || format!("its log ends in:\n{}", setup.log_tail());
     read.with_context(|| format!("hermitd is not ready after {} s; {}", READY_WITHIN.as_secs(), tail()))??;
     let address = ready_address(&line).with_context(|| format!("hermitd said {line:?}, not that it is ready; {}", tail()))?;
-    Ok((child, address))
+    Ok((child, address, http_address(&line)))
 }
 
 fn begin(setup: &Setup, listen: &str) -> Result<Child> {
@@ -223,7 +239,7 @@ fn begin(setup: &Setup, listen: &str) -> Result<Child> {
     let mut words = setup.under.iter().cloned().chain([setup.binary.clone().into_os_string()]);
     let mut command = Command::new(words.next().context("no program")?);
     // Many run at the same time, and there is one default port.
-    let http = "off";
+    let http = if setup.http { "127.0.0.1:0" } else { "off" };
     command.args(words).arg("--data-dir").arg(setup.data_dir()).args(["--listen", listen, "--http", http]).args(&setup.args);
     // Settings of whoever started the run are not those of the run.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMITD_")) {
@@ -238,6 +254,11 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
     let mut words = line.strip_suffix('\n')?.split(' ');
     let (ready, address) = (words.next()?, words.next()?);
     (ready == "ready").then_some(address)?.strip_prefix("hermit=")?.parse().ok()
+}
+
+/// The address behind `http=` in that line.
+fn http_address(line: &str) -> Option<SocketAddr> {
+    line.split_whitespace().find_map(|word| word.strip_prefix("http="))?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::durable::{Flow, OneAtATime, Spread};
 use super::start::BySize;
-use super::{Case, Load, Safety, consume, idle, lag, memory, produce, sdk, start};
+use super::{Case, Load, Safety, consume, http, idle, lag, memory, produce, sdk, start};
 use crate::drive::v1_consume::Check;
 use crate::finding::Target;
 use crate::material::{Compression, Protocol, Shape};
@@ -13,7 +13,7 @@ const SMALL: usize = 100;
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Case> {
-    let groups = [v1_produce(), v2_produce(), v1_consume(), v2_consume(), sdk(), durable(), over_time(), standing()];
+    let groups = [v1_produce(), v2_produce(), v1_consume(), v2_consume(), sdk(), over_http(), durable(), over_time(), standing()];
     groups.into_iter().flatten().collect()
 }
 
@@ -224,6 +224,11 @@ fn over_time() -> Vec<Case> {
         catch_up("v1", Protocol::V1),
         catch_up("v2", Protocol::V2),
     ]
+}
+
+fn over_http() -> Vec<Case> {
+    let plan = http::Plan { connections: 8, records: 100, value_bytes: SMALL, safety: Safety::Sync };
+    vec![Case::new("http-produce-batch", Load::Http(plan)).reaching("", Target::at_least(1e5, "≥ 100,000 records/s"))]
 }
 
 fn standing() -> Vec<Case> {

@@ -99,6 +99,7 @@ async fn to_write(client: &Client, topic: &str) -> Result<Arc<Topic>, Problem> {
 
 fn append_json(broker: &Broker, topic: &Topic, received: &Received) -> Result<Appending, Problem> {
     let bytes = &received.bytes[..];
+    body::check_object(bytes)?;
     // A batch is looked for first. What is neither is told by what it looks like.
     match serde_json::from_slice::<Batch<'_>>(bytes) {
         Ok(batch) if batch.records.is_empty() => Err(Problem::bad("records", "give at least one record")),

@@ -127,18 +127,23 @@ impl Follower {
 
     /// The next piece; none where the client has gone or the broker stops.
     async fn turn(&mut self) -> Result<Option<Bytes>, Problem> {
-        if !self.caller.renew() {
-            return Err(hermit_broker::LoginRefused::Wrong.into());
-        }
-        self.caller.check_topic(&self.topic, AccessOperations::CONSUME)?;
+        let mut quiet = false;
         if self.next >= self.partition.bounds()?.high_watermark.0 {
             let waited = self.partition.wait_for(Offset(self.next.saturating_add(1)));
             tokio::select! {
                 reached = waited => reached?,
-                () = tokio::time::sleep(ALIVE_INTERVAL) => return Ok(Some(Bytes::from_static(b": alive\n\n"))),
+                () = tokio::time::sleep(ALIVE_INTERVAL) => quiet = true,
                 () = self.broker.stopping() => return Ok(None),
                 () = self.events.closed() => return Ok(None),
             }
+        }
+        // After the wait: what was allowed before it need not be now.
+        if !self.caller.renew() {
+            return Err(hermit_broker::LoginRefused::Wrong.into());
+        }
+        self.caller.check_topic(&self.topic, AccessOperations::CONSUME)?;
+        if quiet {
+            return Ok(Some(Bytes::from_static(b": alive\n\n")));
         }
         let (broker, partition, next) = (self.broker.clone(), Arc::clone(&self.partition), self.next);
         let most = Most { bytes: PIECE_BYTES, records: PIECE_RECORDS, form: self.form };
