@@ -186,5 +186,14 @@ fn settings(load: &Load) -> String {
         Load::Memory(plan) => format!("{} B payloads, three parts of writing and reading", plan.payload_bytes),
         Load::Idle(plan) => format!("{} consumers", plan.count),
         Load::Sdk(plan) => format!("SDK, {} conn., {:?}, `{}`", plan.connections, plan.side, plan.safety.name()),
+        Load::Http(plan) => {
+            format!(
+                "HTTP, {} conn., {} × {} B a request, `{}`",
+                plan.connections,
+                plan.records,
+                plan.value_bytes,
+                plan.safety.name()
+            )
+        }
     }
 }
