@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use settings::Invocation;
+use settings::finding::Findings;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -19,11 +20,18 @@ pub use settings::fuzzing;
 pub fn run_process() -> ExitCode {
     let done = match settings::from_process() {
         Ok(Invocation::Check(notes)) => {
-            notes.iter().for_each(|note| warn(note));
-            say("the settings are valid")
+            note(&notes);
+            say("the settings are valid\n")
         }
-        Ok(Invocation::Run(settings)) => run::run(&settings),
-        Err(error) => Err(error),
+        Ok(Invocation::Print(text, notes)) => {
+            note(&notes);
+            say(&text)
+        }
+        Ok(Invocation::Run(settings, sources)) => run::run(&settings, &sources),
+        Err(findings) => {
+            tell(&findings);
+            return ExitCode::FAILURE;
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -32,6 +40,18 @@ pub fn run_process() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// All that is wrong with the settings, a line for each.
+fn tell(findings: &Findings) {
+    let Findings(all) = findings;
+    all.iter().for_each(|finding| warn(&finding.to_string()));
+    let mistakes = if all.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", all.len()) };
+    warn(&format!("{mistakes} in the settings"));
+}
+
+fn note(notes: &[String]) {
+    notes.iter().for_each(|note| warn(&format!("note: {note}")));
 }
 
 /// The error and its causes, without those that the text before has already told.
@@ -52,10 +72,10 @@ fn warn(line: &str) {
     drop(writeln!(std::io::stderr(), "hermitd: {line}"));
 }
 
-/// One line on standard output.
-fn say(line: &str) -> anyhow::Result<()> {
+/// Whole lines on standard output.
+fn say(lines: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    writeln!(out, "{line}")?;
+    write!(out, "{lines}")?;
     out.flush()?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::http::{self, Http};
-use crate::settings::Settings;
+use crate::settings::{Settings, Sources};
 use crate::{descriptors, say, takeover};
 
 /// Threads for requests that wait for the disk, such as creating topics.
@@ -22,7 +22,7 @@ const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
-pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) fn run(settings: &Settings, _sources: &Sources) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.log).context("the setting `log`")?;
     let colours = std::io::stderr().is_terminal();
     // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
@@ -68,7 +68,7 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>) -> anyh
     });
     tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
     let http_word = http.as_ref().map(|http| format!(" http={}", http.address)).unwrap_or_default();
-    if let Err(error) = say(&format!("ready hermit={address}{http_word}")) {
+    if let Err(error) = say(&format!("ready hermit={address}{http_word}\n")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
     let first = loop {

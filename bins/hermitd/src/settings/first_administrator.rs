@@ -27,6 +27,21 @@ pub(super) struct Found {
     pub(super) file: Option<PathBuf>,
 }
 
+/// Who the first administrator is to be, as it is told: without the password.
+pub(super) fn told(administrator: &FirstAdministrator) -> String {
+    match administrator {
+        FirstAdministrator::Password { user, .. } => {
+            format!(
+                "the first administrator, where there is none, is the user {:?}, with the password that the environment gives",
+                user.as_str()
+            )
+        }
+        FirstAdministrator::Token => {
+            "the first administrator, where there is none, comes to be with the token in `first-admin-token`".to_owned()
+        }
+    }
+}
+
 /// Looks for the variables; `None` without any.
 pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Option<Found>> {
     let user = match variable(USER) {

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use super::settle::check_address;
+use super::gather::Gathered;
+use super::settle::is_address;
 
 const DEFAULT: &str = "127.0.0.1:15672";
 
@@ -22,27 +23,40 @@ impl HttpAddress {
     }
 }
 
-/// `None` where it is off.
-pub(super) fn settle(given: Option<&str>) -> anyhow::Result<Option<HttpAddress>> {
-    match given {
-        Some("off") => Ok(None),
-        Some(address) => {
-            check_address("http", address, "such as 127.0.0.1:15672, or off")?;
-            Ok(Some(HttpAddress { address: address.to_owned(), is_asked: true }))
+impl Gathered {
+    /// `None` where it is off.
+    pub(super) fn settle_http(&mut self) -> Option<HttpAddress> {
+        match self.given.http.clone().as_deref() {
+            Some("off") => None,
+            Some(address) => {
+                if !is_address(address) {
+                    self.wrong(
+                        &["http"],
+                        format!("`http` is {address:?}: give an address and a port, such as 127.0.0.1:15672, or off"),
+                    );
+                }
+                Some(HttpAddress { address: address.to_owned(), is_asked: true })
+            }
+            None => Some(HttpAddress { address: DEFAULT.to_owned(), is_asked: false }),
         }
-        None => Ok(Some(HttpAddress { address: DEFAULT.to_owned(), is_asked: false })),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Given;
     use super::*;
 
     #[test]
     fn it_is_an_address_or_off() {
-        assert_eq!(settle(Some("off")).unwrap(), None);
-        assert!(!settle(None).unwrap().unwrap().is_asked && settle(Some("[::1]:0")).unwrap().unwrap().is_asked);
-        let refusal = settle(Some("on")).unwrap_err().to_string();
-        assert!(refusal.starts_with("`http` is `on`") && refusal.ends_with("or off"), "{refusal}");
+        let settle = |http: Option<&str>| {
+            let mut gathered = Gathered::default();
+            gathered.given = Given { http: http.map(str::to_owned), ..Given::default() };
+            (gathered.settle_http(), gathered.findings.0.first().map(ToString::to_string))
+        };
+        assert_eq!(settle(Some("off")), (None, None));
+        assert!(!settle(None).0.unwrap().is_asked && settle(Some("[::1]:0")).0.unwrap().is_asked);
+        let refusal = settle(Some("on")).1.unwrap();
+        assert!(refusal.starts_with("`http` is \"on\"") && refusal.ends_with("or off"), "{refusal}");
     }
 }

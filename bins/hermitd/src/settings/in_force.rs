@@ -5,7 +5,11 @@ use std::time::Duration;
 use hermit_broker::{BrokerConfig, Durability, NEVER};
 
 use super::Settings;
+use super::quantity::{Bytes, OrNever, Rate, Time};
 use super::table::{ClientAuthName, DurabilityName, Given, SwitchName, TlsName};
+
+/// Stands for a setting that nobody has set and that has no value then, such as a certificate.
+pub(super) const UNSET: &str = "unset";
 
 impl Given {
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
@@ -13,7 +17,7 @@ impl Given {
         let Settings { listen, http, insecure, threads, log, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
         let tls = broker.tls.as_ref();
-        let ms = |time: Duration| Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let time = |time: Duration| Some(Time::of(time));
         let unless_never = |value: u64| (value != NEVER).then_some(value);
         Self {
             data_dir: Some(broker.data_dir.clone()),
@@ -38,23 +42,23 @@ impl Given {
                 Durability::Sync => DurabilityName::Sync,
                 Durability::Os => DurabilityName::Os,
             }),
-            os_flush_interval_ms: ms(broker.log.os_flush_interval),
+            os_flush_interval: time(broker.log.os_flush_interval),
             import: Some(*import),
             create_topics: Some(broker.create_topics),
             default_partitions: Some(broker.default_partitions),
-            segment_bytes: Some(topics.segment_bytes),
-            retention_age_ms: unless_never(topics.retention_age_ms),
-            retention_bytes: unless_never(topics.retention_bytes),
-            maintenance_interval_s: Some(broker.maintenance_interval.as_secs()),
-            scrub_bytes_per_second: Some(broker.scrub_bytes_per_second),
-            scrub_interval_s: Some(broker.scrub_interval.as_secs()),
-            max_frame_bytes: Some(limits.max_frame_bytes),
+            segment_bytes: Some(Bytes(topics.segment_bytes)),
+            retention_age: Some(OrNever(unless_never(topics.retention_age_ms).map(Time))),
+            retention_bytes: Some(OrNever(unless_never(topics.retention_bytes).map(Bytes))),
+            maintenance_interval: time(broker.maintenance_interval),
+            scrub_bytes_per_second: Some(Rate(broker.scrub_bytes_per_second)),
+            scrub_interval: time(broker.scrub_interval),
+            max_frame_bytes: Some(Bytes(limits.max_frame_bytes.into())),
             max_record_count: Some(limits.max_record_count),
             max_connections: Some(limits.max_connections),
             max_connections_per_address: Some(limits.max_connections_per_address),
             max_handshakes: Some(limits.max_handshakes),
-            min_large_frame_rate: Some(limits.min_large_frame_rate),
-            max_inflight_bytes: Some(limits.max_inflight_bytes),
+            min_large_frame_rate: Some(Rate(limits.min_large_frame_rate)),
+            max_inflight_bytes: Some(Bytes(limits.max_inflight_bytes)),
             max_subscriptions: Some(limits.max_subscriptions),
             max_partitions: Some(limits.max_partitions),
             max_active_groups: Some(limits.max_active_groups),
@@ -62,24 +66,24 @@ impl Given {
             max_member_subscriptions: Some(limits.max_member_subscriptions),
             max_pattern_bytes: Some(limits.max_pattern_bytes),
             max_group_positions: Some(limits.max_group_positions),
-            max_membership_bytes: Some(limits.max_membership_bytes),
-            min_session_timeout_ms: ms(limits.min_session_timeout),
-            default_session_timeout_ms: ms(limits.default_session_timeout),
-            max_session_timeout_ms: ms(limits.max_session_timeout),
-            min_processing_timeout_ms: ms(limits.min_processing_timeout),
-            default_processing_timeout_ms: ms(limits.default_processing_timeout),
-            max_processing_timeout_ms: ms(limits.max_processing_timeout),
-            group_initial_delay_ms: ms(limits.group_initial_delay),
-            group_return_delay_ms: ms(limits.group_return_delay),
-            offsets_retention_ms: broker.offsets_retention.and_then(ms),
+            max_membership_bytes: Some(Bytes(limits.max_membership_bytes)),
+            min_session_timeout: time(limits.min_session_timeout),
+            default_session_timeout: time(limits.default_session_timeout),
+            max_session_timeout: time(limits.max_session_timeout),
+            min_processing_timeout: time(limits.min_processing_timeout),
+            default_processing_timeout: time(limits.default_processing_timeout),
+            max_processing_timeout: time(limits.max_processing_timeout),
+            group_initial_delay: time(limits.group_initial_delay),
+            group_return_delay: time(limits.group_return_delay),
+            offsets_retention: Some(OrNever(broker.offsets_retention.map(Time::of))),
             max_open_files: Some(broker.max_open_files),
-            handshake_timeout_ms: ms(limits.handshake_timeout),
-            frame_timeout_ms: ms(limits.frame_timeout),
-            write_timeout_ms: ms(limits.write_timeout),
-            heartbeat_interval_ms: ms(limits.heartbeat_interval),
-            drain_timeout_ms: ms(limits.drain_timeout),
-            disk_low_bytes: Some(limits.disk_low_bytes),
-            disk_high_bytes: Some(limits.disk_high_bytes),
+            handshake_timeout: time(limits.handshake_timeout),
+            frame_timeout: time(limits.frame_timeout),
+            write_timeout: time(limits.write_timeout),
+            heartbeat_interval: time(limits.heartbeat_interval),
+            drain_timeout: time(limits.drain_timeout),
+            disk_low_bytes: Some(Bytes(limits.disk_low_bytes)),
+            disk_high_bytes: Some(Bytes(limits.disk_high_bytes)),
             threads: Some(*threads),
             flush_threads: Some(broker.flush_threads),
             log: Some(log.clone()),
@@ -88,8 +92,14 @@ impl Given {
 }
 
 impl Settings {
-    /// Names and values for whoever asks the broker, where `broker` is what it was started with.
+    /// Names and values as they hold, where `broker` is what it runs with; `None` for what has no value.
+    pub(crate) fn in_force(&self, broker: &BrokerConfig) -> Vec<(&'static str, Option<String>)> {
+        Given::as_settled(self, broker).shown()
+    }
+
+    /// The same for whoever asks the broker.
     pub(crate) fn described(&self, broker: &BrokerConfig) -> Vec<(String, String)> {
-        Given::as_settled(self, broker).described()
+        let told = |(name, value): (&str, Option<String>)| (name.to_owned(), value.unwrap_or_else(|| UNSET.to_owned()));
+        self.in_force(broker).into_iter().map(told).collect()
     }
 }

@@ -1,17 +1,20 @@
-//! Names that nobody knows, and the ones that were probably meant.
+//! Names of settings, and the ones that were probably meant.
 
-use clap::CommandFactory as _;
-
-use super::{Cli, first_administrator};
+use super::table::{Setting, settings};
 
 /// What the environment variables of settings begin with.
-const PREFIX: &str = "HERMITD_";
+pub(super) const PREFIX: &str = "HERMITD_";
 
 /// All names of settings, as in the file.
 pub(super) fn known() -> Vec<String> {
-    let command = Cli::command();
-    let flags = command.get_arguments().filter(|argument| argument.get_env().is_some()).filter_map(clap::Arg::get_long);
-    flags.filter(|name| *name != "config").map(|name| name.replace('-', "_")).collect()
+    settings().iter().map(|setting| setting.name.to_owned()).collect()
+}
+
+/// The setting that had this name before values had units, and the unit that its numbers were in.
+pub(super) fn formerly(name: &str) -> Option<(&'static Setting, &'static str)> {
+    let found = settings().iter().find(|setting| setting.former.is_some_and(|(former, _)| former == name))?;
+    let (_, unit) = found.former?;
+    Some((found, unit))
 }
 
 /// The known name that differs least, if it is near enough to have been meant.
@@ -20,7 +23,23 @@ pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     // Of a short name half the letters must be right.
     let near = (letters / 3).max(2).min(letters / 2);
     let distances = known.iter().map(|candidate| (distance(name, candidate), candidate.as_str()));
-    distances.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= near).map(|(_, nearest)| nearest)
+    let near = distances.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= near);
+    near.map(|(_, nearest)| nearest).or_else(|| only_with_more(name, known))
+}
+
+/// The only known name that has a word more, such as a unit, or a word less.
+fn only_with_more<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    let mut found = known.iter().filter(|candidate| begins(candidate, name) || begins(name, candidate));
+    found.next().filter(|_first| found.next().is_none()).map(String::as_str)
+}
+
+/// What to say of a name that is none.
+pub(super) fn hint(name: &str, known: &[String]) -> String {
+    match nearest(name, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "`hermitd config --reference` lists them".to_owned(),
+    }
 }
 
 /// The environment variable of a setting.
@@ -28,24 +47,25 @@ pub(super) fn variable(setting: &str) -> String {
     format!("{PREFIX}{}", setting.to_uppercase())
 }
 
-/// The message for the first environment variable that looks like a setting and is none.
-pub(super) fn unknown_variable(environment: impl Iterator<Item = String>) -> Option<String> {
-    let mut known: Vec<_> = known().iter().map(|name| name.to_uppercase()).collect();
-    known.push("CONFIG".to_owned());
-    known.extend(first_administrator::NAMES.map(str::to_owned));
-    let unknown = environment.filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned())).find(|name| !known.contains(name))?;
-    let hint = match nearest(&unknown, &known) {
-        Some(meant) => format!("did you mean {PREFIX}{meant}?"),
-        None => "`hermitd --help` lists them".to_owned(),
-    };
-    Some(format!("the environment variable {PREFIX}{unknown} is no setting; {hint}"))
+/// The flag of a setting.
+pub(super) fn flag(setting: &str) -> String {
+    format!("--{}", setting.replace('_', "-"))
 }
 
-/// Letters to be changed, put in or left out to make one of the other (Levenshtein).
+/// `a, b or c`.
+pub(super) fn one_of(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// Letters to be changed, put in or left out to make one of the other (Levenshtein). Long names are compared by their beginnings: what is given may be of any length.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    const LONGEST: usize = 100;
+    let b: Vec<char> = b.chars().take(LONGEST).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
+    for (i, from) in a.chars().take(LONGEST).enumerate() {
         let mut diagonal = i;
         if let Some(first) = row.first_mut() {
             *first = i + 1;
@@ -74,13 +94,16 @@ mod tests {
     }
 
     #[test]
-    fn a_mis_spelt_variable_is_told_with_the_one_that_was_meant() {
-        let environment = ["PATH", "HERMITD_DATA_DIR", "HERMITD_DATADIR"].map(str::to_owned);
-        let message = unknown_variable(environment.into_iter()).unwrap();
-        assert!(message.contains("HERMITD_DATADIR") && message.ends_with("HERMITD_DATA_DIR?"), "{message}");
-        let known = ["HERMITD_CONFIG", "HERMITD_ADMIN_USER", "HERMITD_ADMIN_PASSWORD", "HERMITD_ADMIN_PASSWORD_FILE"];
-        assert_eq!(unknown_variable(known.map(str::to_owned).into_iter()), None);
-        let message = unknown_variable(["HERMITD_FOO".to_owned()].into_iter()).unwrap();
-        assert!(message.contains("HERMITD_FOO") && !message.contains("did you mean"), "{message}");
+    fn the_nearest_name_is_found_and_nothing_that_is_far_off() {
+        for (name, meant) in [
+            ("retention_hrs", Some("retention_age")),
+            ("retention_age_hrs", Some("retention_age")),
+            ("maxconnections", Some("max_connections")),
+            ("heartbeat", Some("heartbeat_interval")),
+            ("colour", None),
+            ("max", None),
+        ] {
+            assert_eq!(nearest(name, &known()), meant, "{name}");
+        }
     }
 }

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use anyhow::{anyhow, bail};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::finding::{Origin, excerpt};
+use super::gather::Gathered;
 use super::names;
-use super::table::{DurabilityName, Given};
+use super::value::Raw;
 
 /// What the limit on payloads did not count: a key of up to so many bytes goes with the largest one.
 const KEY_ROOM_BYTES: u64 = 64 << 10;
@@ -37,25 +38,6 @@ const KEYS: [(&str, &[&str]); 3] = [
     ),
     ("security", &["max_payload_mb"]),
 ];
-
-/// What an old file says.
-#[derive(Debug, Default)]
-pub(super) struct Older {
-    /// The settings of this release.
-    pub(super) given: Given,
-    /// Keys that have no meaning any more.
-    pub(super) ignored: Vec<String>,
-    /// Which key, on which line, gave a setting.
-    origins: Vec<(&'static str, String, usize)>,
-}
-
-impl Older {
-    /// The line and the key that gave a setting.
-    pub(super) fn origin(&self, setting: &str) -> Option<(usize, &str)> {
-        let origin = self.origins.iter().find(|(name, _, _)| *name == setting);
-        origin.map(|(_, key, line)| (*line, key.as_str()))
-    }
-}
 
 /// Whether a settings file is an old one.
 pub(super) fn is_older(path: &str, text: &str) -> bool {
@@ -88,38 +70,19 @@ impl<'de> Deserialize<'de> for Object<'de> {
     }
 }
 
-/// Parses the text of the file that is called `path`.
-pub(super) fn parse(path: &str, text: &str) -> anyhow::Result<Older> {
+/// Takes what the text of the file that is called `path` says.
+pub(super) fn take(path: &str, text: &str, gathered: &mut Gathered) {
     let text = text.trim_start_matches('\u{feff}');
-    let Object(sections) = serde_json::from_str(text).map_err(|error| {
-        let told = error.to_string();
-        let told = told.split(" at line ").next().unwrap_or_default().to_owned();
-        anyhow!("{path}:{}: {told}", error.line().max(1))
-    })?;
-    let mut reading = Reading { path, text, older: Older::default(), host: None, port: None };
-    let mut seen = Vec::new();
-    for (section, value) in &sections {
-        let place = reading.place(value);
-        let known: Vec<_> = KEYS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let Some((_, keys)) = KEYS.iter().find(|(name, _)| name == section) else {
-            bail!("{place}: `{section}` is no section; {}", hint(section, &known));
-        };
-        let Object(entries) = serde_json::from_str(value.get())
-            .map_err(|_other| anyhow!("{place}: `{section}` must be an object with keys, in braces"))?;
-        for (key, value) in &entries {
-            let (place, full) = (reading.place(value), format!("{section}.{key}"));
-            if !keys.contains(&key.as_ref()) {
-                let known: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
-                bail!("{place}: `{full}` is no setting; {}", hint(key, &known));
-            }
-            if seen.contains(&full) {
-                bail!("{place}: `{full}` is given twice");
-            }
-            reading.take(&full, value)?;
-            seen.push(full);
+    let mut reading = Reading { path, text, gathered, host: None, port: None };
+    match serde_json::from_str(text) {
+        Ok(Object(sections)) => reading.sections(&sections),
+        Err(error) => {
+            let told = error.to_string();
+            let told = told.split(" at line ").next().unwrap_or_default().to_owned();
+            let (path, line, column) = (path.to_owned(), error.line().max(1), error.column().max(1));
+            reading.gathered.findings.add(Origin::File { path, line, column }, told);
         }
     }
-    Ok(reading.finish())
 }
 
 fn hint(name: &str, known: &[String]) -> String {
@@ -132,121 +95,159 @@ fn hint(name: &str, known: &[String]) -> String {
 struct Reading<'a> {
     path: &'a str,
     text: &'a str,
-    older: Older,
+    gathered: &'a mut Gathered,
     host: Option<String>,
-    port: Option<u64>,
+    port: Option<(u64, Origin)>,
 }
 
 impl Reading<'_> {
-    /// File and line of a value.
-    fn place(&self, value: &RawValue) -> String {
-        format!("{}:{}", self.path, self.line(value))
+    fn sections(&mut self, sections: &[(Cow<'_, str>, &RawValue)]) {
+        let mut seen = Vec::new();
+        let mut host_origin = None;
+        for (section, value) in sections {
+            let known: Vec<_> = KEYS.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let Some((_, keys)) = KEYS.iter().find(|(name, _)| name == section) else {
+                self.wrong(value, format!("`{}` is no section; {}", excerpt(section), hint(section, &known)));
+                continue;
+            };
+            let Ok(Object(entries)) = serde_json::from_str(value.get()) else {
+                self.wrong(value, format!("`{section}` must be an object with keys, in braces"));
+                continue;
+            };
+            for (key, value) in &entries {
+                let full = format!("{section}.{key}");
+                if !keys.contains(&key.as_ref()) {
+                    let known: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
+                    self.wrong(value, format!("`{}` is no setting; {}", excerpt(&full), hint(key, &known)));
+                } else if seen.contains(&full) {
+                    self.wrong(value, format!("`{full}` is given twice"));
+                } else {
+                    if full == "server.host" {
+                        host_origin = Some(self.place(value));
+                    }
+                    self.take(&full, value);
+                    seen.push(full);
+                }
+            }
+        }
+        self.listen(host_origin);
     }
 
-    fn line(&self, value: &RawValue) -> usize {
+    /// File, line and column of a value.
+    fn place(&self, value: &RawValue) -> Origin {
         // The value is a part of the text, so that its address tells where it stands.
         let position = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        self.text.as_bytes().iter().take(position).filter(|byte| **byte == b'\n').count() + 1
+        super::file::place(self.path, self.text, position)
     }
 
-    fn take(&mut self, key: &str, value: &RawValue) -> anyhow::Result<()> {
-        const KB: RangeInclusive<u64> = 0..=u64::MAX;
-        let given = |reading: &mut Self, setting| {
-            let line = reading.line(value);
-            reading.older.origins.push((setting, key.to_owned(), line));
-        };
+    fn wrong(&mut self, value: &RawValue, message: String) {
+        let place = self.place(value);
+        self.gathered.findings.add(place, message);
+    }
+
+    /// Gives a setting of this release a value.
+    fn give(&mut self, setting: &str, text: &str, value: &RawValue) {
+        let place = self.place(value);
+        self.gathered.take(setting, Raw::Text(text), place, text);
+    }
+
+    fn take(&mut self, key: &str, value: &RawValue) {
         match key {
-            "server.host" => {
-                self.host = Some(self.text_of(key, value)?);
-                given(self, "listen");
-            }
-            "server.port" => {
-                self.port = Some(self.number(key, value, 0..=65535)?);
-                given(self, "listen");
-            }
-            "server.handshake_timeout_sec" => {
-                self.older.given.handshake_timeout_ms = Some(self.number(key, value, 1..=365 * 24 * 3600)? * 1000);
-                given(self, "handshake_timeout_ms");
-            }
+            "server.host" => self.host = self.text_of(key, value),
+            "server.port" => self.port = self.number(key, value, 0..=65535).map(|port| (port, self.place(value))),
+            "server.handshake_timeout_sec" => self.give_number("handshake_timeout", key, value, 1..=365 * 24 * 3600, "s"),
             "storage.data_dir" => {
-                self.older.given.data_dir = Some(self.text_of(key, value)?.into());
-                given(self, "data_dir");
+                if let Some(dir) = self.text_of(key, value) {
+                    self.give("data_dir", &dir, value);
+                }
             }
-            "storage.max_segment_mb" => {
-                self.older.given.segment_bytes = Some(self.number(key, value, 1..=2048)? << 20);
-                given(self, "segment_bytes");
-            }
-            "storage.retention_hours" => {
-                self.older.given.retention_age_ms = Some(self.number(key, value, 1..=1_000_000_000)? * 3_600_000);
-                given(self, "retention_age_ms");
-            }
-            "storage.cleanup_interval_min" => {
-                self.older.given.maintenance_interval_s = Some(self.number(key, value, 1..=365 * 24 * 60)? * 60);
-                given(self, "maintenance_interval_s");
-            }
+            "storage.max_segment_mb" => self.give_number("segment_bytes", key, value, 1..=2048, "MiB"),
+            "storage.retention_hours" => self.give_number("retention_age", key, value, 1..=1_000_000_000, "h"),
+            "storage.cleanup_interval_min" => self.give_number("maintenance_interval", key, value, 1..=365 * 24 * 60, "min"),
             "storage.flush_interval_ms" => {
-                self.older.given.os_flush_interval_ms = Some(self.number(key, value, 1..=3_600_000)?);
-                self.older.given.durability = Some(DurabilityName::Os);
-                given(self, "os_flush_interval_ms");
+                self.give_number("os_flush_interval", key, value, 1..=3_600_000, "ms");
+                self.give("durability", "os", value);
+                self.gathered.older_flush = Some(self.path.to_owned());
             }
             "security.max_payload_mb" => {
-                let bytes = (self.number(key, value, 1..=2048)? << 20) + KEY_ROOM_BYTES;
-                self.older.given.max_frame_bytes = u32::try_from(bytes).ok();
-                self.raise_inflight(bytes);
-                given(self, "max_frame_bytes");
+                let Some(mb) = self.number(key, value, 1..=2048) else { return };
+                let bytes = (mb << 20) + KEY_ROOM_BYTES;
+                self.give("max_frame_bytes", &bytes.to_string(), value);
+                // The older broker had no such limit: it must not refuse what the old settings allow.
+                let default = hermit_broker::Limits::default().max_inflight_bytes;
+                let needed = bytes.saturating_mul(INFLIGHT_FACTOR);
+                if needed > default {
+                    self.give("max_inflight_bytes", &needed.to_string(), value);
+                }
             }
             // The others are buffers of the older broker.
             _ => {
-                self.number(key, value, KB)?;
-                self.older.ignored.push(key.to_owned());
+                if self.number(key, value, 0..=u64::MAX).is_some() {
+                    self.gathered.notes.push(format!("{}: `{key}` has no meaning any more", self.path));
+                }
             }
         }
-        Ok(())
     }
 
-    /// The older broker had no such limit: it must not refuse what the old settings allow.
-    fn raise_inflight(&mut self, frame_bytes: u64) {
-        let default = hermit_broker::Limits::default().max_inflight_bytes;
-        let needed = frame_bytes.saturating_mul(INFLIGHT_FACTOR);
-        self.older.given.max_inflight_bytes = (needed > default).then_some(needed);
+    fn give_number(&mut self, setting: &str, key: &str, value: &RawValue, allowed: RangeInclusive<u64>, unit: &str) {
+        if let Some(number) = self.number(key, value, allowed) {
+            self.give(setting, &format!("{number}{unit}"), value);
+        }
     }
 
-    fn text_of(&self, key: &str, value: &RawValue) -> anyhow::Result<String> {
-        serde_json::from_str(value.get())
-            .map_err(|_other| anyhow!("{}: `{key}` is {}: give a text, in quotes", self.place(value), value.get()))
+    fn text_of(&mut self, key: &str, value: &RawValue) -> Option<String> {
+        let text = serde_json::from_str(value.get()).ok();
+        if text.is_none() {
+            self.wrong(value, format!("`{key}` is {}: give a text, in quotes", excerpt(value.get())));
+        }
+        text
     }
 
-    fn number(&self, key: &str, value: &RawValue, allowed: RangeInclusive<u64>) -> anyhow::Result<u64> {
+    fn number(&mut self, key: &str, value: &RawValue, allowed: RangeInclusive<u64>) -> Option<u64> {
         let number = serde_json::from_str::<u64>(value.get()).ok().filter(|number| allowed.contains(number));
-        number.ok_or_else(|| {
-            let (place, found, (least, most)) = (self.place(value), value.get(), (allowed.start(), allowed.end()));
+        if number.is_none() {
+            let (found, (least, most)) = (excerpt(value.get()), (allowed.start(), allowed.end()));
             let most = if *most == u64::MAX { String::new() } else { format!(" to {most}") };
             let otherwise = if found == "0" { "; leave it out for the default" } else { "" };
-            anyhow!("{place}: `{key}` is {found}: give a whole number from {least}{most}{otherwise}")
-        })
+            self.wrong(value, format!("`{key}` is {found}: give a whole number from {least}{most}{otherwise}"));
+        }
+        number
     }
 
-    fn finish(mut self) -> Older {
-        if self.host.is_some() || self.port.is_some() {
-            let host = match self.host.as_deref() {
-                None => DEFAULT_HOST.to_owned(),
-                // As everywhere in Go: no host means all addresses.
-                Some("") => "0.0.0.0".to_owned(),
-                Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
-                Some(host) => host.to_owned(),
-            };
-            self.older.given.listen = Some(format!("{host}:{}", self.port.unwrap_or(DEFAULT_PORT)));
+    fn listen(&mut self, host_origin: Option<Origin>) {
+        let port_origin = self.port.as_ref().map(|(_, origin)| origin.clone());
+        if self.host.is_none() && self.port.is_none() {
+            return;
         }
-        self.older
+        let Some(origin) = host_origin.or(port_origin) else { return };
+        let host = match self.host.as_deref() {
+            None => DEFAULT_HOST.to_owned(),
+            // As everywhere in Go: no host means all addresses.
+            Some("") => "0.0.0.0".to_owned(),
+            Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
+            Some(host) => host.to_owned(),
+        };
+        let listen = format!("{host}:{}", self.port.as_ref().map_or(DEFAULT_PORT, |(port, _)| *port));
+        self.gathered.take("listen", Raw::Text(&listen), origin, &listen);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::quantity::{Bytes, OrNever, Time};
+    use super::super::table::DurabilityName;
     use super::*;
 
-    fn refusal(text: &str) -> String {
-        parse("hermitmq.json", text).unwrap_err().to_string()
+    fn taken(text: &str) -> Gathered {
+        let mut gathered = Gathered::default();
+        take("hermitmq.json", text, &mut gathered);
+        gathered
+    }
+
+    fn refusals(text: &str) -> Vec<String> {
+        let mut gathered = taken(text);
+        gathered.settle();
+        gathered.findings.0.iter().map(ToString::to_string).collect()
     }
 
     const WHOLE: &str = r#"{
@@ -265,26 +266,27 @@ mod tests {
 
     #[test]
     fn every_key_is_mapped_or_told() {
-        let Older { given, ignored, .. } = parse("f", WHOLE).unwrap();
+        let mut gathered = taken(WHOLE);
+        let given = &gathered.given;
         assert_eq!(given.listen.as_deref(), Some("0.0.0.0:9093"));
-        assert_eq!(given.handshake_timeout_ms, Some(7000));
+        assert_eq!(given.handshake_timeout, Some(Time(7000)));
         assert_eq!(given.data_dir, Some("/var/lib/hermitmq".into()));
-        assert_eq!(given.segment_bytes, Some(128 << 20));
-        assert_eq!(given.retention_age_ms, Some(168 * 3_600_000));
-        assert_eq!(given.maintenance_interval_s, Some(300));
-        assert_eq!((given.durability, given.os_flush_interval_ms), (Some(DurabilityName::Os), Some(500)));
-        assert_eq!(given.max_frame_bytes, Some((100 << 20) + (64 << 10)));
-        assert!(given.max_inflight_bytes.unwrap() > 300 << 20);
-        assert_eq!(ignored, ["storage.buffer_pool_size_kb", "storage.max_buffer_return_kb"]);
-        given.settle().unwrap();
-        let none = parse("f", "{}").unwrap().given;
-        assert_eq!((none.listen.clone(), none.durability), (None, None));
-        none.settle().unwrap();
+        assert_eq!(given.segment_bytes, Some(Bytes(128 << 20)));
+        assert_eq!(given.retention_age, Some(OrNever(Some(Time(168 * 3_600_000)))));
+        assert_eq!(given.maintenance_interval, Some(Time(300_000)));
+        assert_eq!((given.durability, given.os_flush_interval), (Some(DurabilityName::Os), Some(Time(500))));
+        assert_eq!(given.max_frame_bytes, Some(Bytes((100 << 20) + (64 << 10))));
+        assert!(given.max_inflight_bytes.unwrap().0 > 300 << 20);
+        assert_eq!(gathered.notes.len(), 2);
+        gathered.settle();
+        assert_eq!(gathered.findings.0, []);
+        assert!(gathered.notes.iter().any(|note| note.contains("those of the last 500ms")), "{:?}", gathered.notes);
+        assert_eq!(taken("{}").given, super::super::table::Given::default());
     }
 
     #[test]
     fn half_an_address_is_completed() {
-        let listen = |text: &str| parse("f", text).unwrap().given.listen.unwrap();
+        let listen = |text: &str| taken(text).given.listen.unwrap();
         assert_eq!(listen(r#"{"server": {"port": 1}}"#), "127.0.0.1:1");
         assert_eq!(listen(r#"{"server": {"host": "10.0.0.1"}}"#), "10.0.0.1:9092");
         assert_eq!(listen(r#"{"server": {"host": "::1", "port": 0}}"#), "[::1]:0");
@@ -292,18 +294,23 @@ mod tests {
 
     #[test]
     fn what_is_no_address_or_directory_is_found_before_the_start() {
-        let settled = |text: &str| parse("f", text).unwrap().given.settle().map(drop);
         for host in ["a b", "0.0.0.0:9000", "[::1", "ho\\u0000st", "tcp://x"] {
-            let error = settled(&format!(r#"{{"server": {{"host": "{host}", "port": 1}}}}"#)).unwrap_err().to_string();
-            assert!(error.starts_with("`listen` is `"), "{error}");
+            let refusals = refusals(&format!(r#"{{"server": {{"host": "{host}", "port": 1}}}}"#));
+            assert!(refusals.len() == 1 && refusals[0].starts_with("hermitmq.json:1:21: `listen` is \""), "{refusals:?}");
         }
         for host in ["", "::", "[::1]", "10.0.0.1", "fe80::1%3", "broker-1.example_net"] {
-            settled(&format!(r#"{{"server": {{"host": "{host}"}}}}"#)).unwrap();
+            assert_eq!(refusals(&format!(r#"{{"server": {{"host": "{host}"}}}}"#)), [""; 0], "{host}");
         }
         for dir in ["", "a\\u0000b"] {
-            let error = settled(&format!(r#"{{"storage": {{"data_dir": "{dir}"}}}}"#)).unwrap_err().to_string();
-            assert!(error.starts_with("`data_dir` is "), "{error}");
+            let refusals = refusals(&format!(r#"{{"storage": {{"data_dir": "{dir}"}}}}"#));
+            assert!(refusals.len() == 1 && refusals[0].starts_with("hermitmq.json:1:26: `data_dir` is "), "{refusals:?}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let text = WHOLE.replace("retention_hours", "retention_hrs").replace("128", "4096").replace("9093", "99999");
+        assert_eq!(refusals(&text).len(), 3);
     }
 
     #[test]
@@ -336,7 +343,10 @@ mod tests {
             ("{\n\"server\": 3}".to_owned(), "hermitmq.json:2: `server` must be an object with keys, in braces"),
             ("{\n\n\"server\" {}}".to_owned(), "hermitmq.json:3: expected `:`"),
         ] {
-            assert_eq!(refusal(&text), expected);
+            let [found] = refusals(&text).try_into().unwrap();
+            let without_column =
+                found.splitn(4, ':').enumerate().filter(|(at, _)| *at != 2).map(|(_, part)| part).collect::<Vec<_>>().join(":");
+            assert_eq!(without_column, expected);
         }
     }
 

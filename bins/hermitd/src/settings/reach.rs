@@ -6,6 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use anyhow::bail;
 
 use super::Settings;
+use super::gather::Gathered;
 
 impl Settings {
     /// All addresses that `listen` stands for.
@@ -30,25 +31,37 @@ impl Settings {
              `authentication` to \"on\" (--authentication on), so that clients log in, or, if this is meant, `insecure` to true (--insecure)"
         );
     }
+}
 
+impl Gathered {
     /// As [`Settings::check_reach`], before anything is begun. A name that cannot be resolved now is looked at when it can.
-    pub(super) fn with_reach_checked(mut self) -> anyhow::Result<Self> {
-        if let Some(http) = &self.http
-            && let Ok(addresses) = http.addresses()
-        {
-            self.check_reach_of("http", &http.address, &addresses)?;
+    pub(super) fn look_at_reach(&mut self, settings: &Settings) {
+        if !self.are_sound(&["listen", "authentication", "insecure"]) {
+            return;
         }
-        match self.addresses() {
-            Ok(addresses) => {
-                self.check_reach(&addresses)?;
-                if self.broker.tls.is_none() && !self.insecure && addresses.iter().any(is_open) {
-                    let note = "`listen` is for other machines, too, and there is no TLS: their logins will be refused; set `tls_cert` and `tls_key`";
-                    self.notes.push(note.to_owned());
+        if let Some(http) = settings.http.as_ref().filter(|_http| self.are_sound(&["http"])) {
+            match http.addresses() {
+                Ok(addresses) => {
+                    if let Err(error) = settings.check_reach_of("http", &http.address, &addresses) {
+                        self.wrong(&["http"], error.to_string());
+                    }
                 }
+                Err(error) => self.notes.push(format!("`http` is {}, which cannot be resolved: {error}", http.address)),
             }
-            Err(error) => self.notes.push(format!("`listen` is {}, which cannot be resolved: {error}", self.listen)),
         }
-        Ok(self)
+        let addresses = match settings.addresses() {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                self.notes.push(format!("`listen` is {}, which cannot be resolved: {error}", settings.listen));
+                return;
+            }
+        };
+        if let Err(error) = settings.check_reach(&addresses) {
+            self.wrong(&["listen", "authentication"], error.to_string());
+        } else if settings.broker.tls.is_none() && !settings.insecure && addresses.iter().any(is_open) {
+            let note = "`listen` is for other machines, too, and there is no TLS: their logins will be refused; set `tls_cert` and `tls_key`";
+            self.notes.push(note.to_owned());
+        }
     }
 }
 
@@ -59,10 +72,14 @@ fn is_open(address: &SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::gather::Gathered;
     use super::super::table::{Given, SwitchName};
 
     fn refusal(given: Given) -> Option<String> {
-        given.settle().unwrap().with_reach_checked().err().map(|error| error.to_string())
+        let mut gathered = Gathered { given, ..Gathered::default() };
+        let settings = gathered.settle();
+        gathered.look_at_reach(&settings);
+        gathered.findings.0.first().map(ToString::to_string)
     }
 
     fn at(listen: &str) -> Given {

@@ -1,44 +1,119 @@
-//! From what was said to settings that hold: defaults, ranges, and values that must fit each other.
+//! From what was said to settings that hold: defaults, and values that must fit each other.
 
-use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::bail;
-use hermit_broker::{BrokerConfig, Durability, Limits, TopicSettings};
+use hermit_broker::proto::UserName;
+use hermit_broker::{BrokerConfig, Durability, Limits, NEVER, TopicSettings};
 
-use super::Settings;
-use super::table::{DurabilityName, Given, ImportName};
-use crate::descriptors;
+use super::contradictions;
+use super::finding::Origin;
+use super::gather::{Gathered, Origins};
+use super::quantity::{Bytes, OrNever, Time};
+use super::table::{DurabilityName, Given, ImportName, REQUEST_ROOM, SwitchName};
+use super::value::Value as _;
+use super::{Settings, log};
+
+impl Gathered {
+    /// Fills in the defaults, and checks the values against each other. What is wrong is added to the findings, and its default stands in its place.
+    pub(super) fn settle(&mut self) -> Settings {
+        let mut broker = self.given.broker();
+        self.settle_access(&mut broker);
+        broker.tls = self.settle_tls();
+        let listen = self.given.listen.clone().unwrap_or_else(|| "127.0.0.1:9092".into());
+        if !is_address(&listen) {
+            self.wrong(&["listen"], format!("`listen` is {listen:?}: give an address and a port, such as 127.0.0.1:9092"));
+        }
+        let http = self.settle_http();
+        let log = self.given.log.clone().unwrap_or_else(|| "info".into());
+        if let Err(error) = log::check(&log) {
+            self.wrong(&["log"], format!("{error:#}"));
+        }
+        contradictions::find(&broker, self);
+        if let Some(http) = http.as_ref().filter(|http| http.address == listen && !http.address.ends_with(":0")) {
+            self.wrong(
+                &["http", "listen"],
+                format!("`http` and `listen` are both {}: give one of them another port", http.address),
+            );
+        }
+        self.note_older_flush(&broker);
+        // What is not looked at above.
+        if self.findings.is_empty()
+            && let Err(error) = broker.check()
+        {
+            self.findings.add(Origin::Default, error.to_string());
+        }
+        Settings {
+            broker,
+            listen,
+            http,
+            insecure: self.given.insecure.unwrap_or(false),
+            threads: self.given.threads.unwrap_or(2),
+            log,
+            import: self.given.import.unwrap_or(ImportName::Auto),
+            origins: Origins::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// What an old file's flushing means now, which is not plain.
+    fn note_older_flush(&mut self, broker: &BrokerConfig) {
+        let Some(path) = &self.older_flush else { return };
+        if matches!(self.origins.of("durability"), Origin::File { .. }) {
+            let interval = Time::of(broker.log.os_flush_interval).shown();
+            self.notes.push(format!(
+                "{path}: `storage.flush_interval_ms` means durability = \"os\": messages are answered before they are on disk, and a power cut or a crash of the machine \
+                 loses those of the last {}. Leave it out, or set --durability sync, and an answer means disk",
+                interval.trim_matches('"')
+            ));
+        }
+    }
+
+    fn settle_access(&mut self, broker: &mut BrokerConfig) {
+        broker.access.enabled = self.given.authentication == Some(SwitchName::On);
+        broker.access.insecure_transport_ok = self.given.insecure == Some(true);
+        let Some(user) = self.given.v1_principal.clone() else { return };
+        match UserName::new(&user) {
+            Ok(name) => broker.access.v1_principal = Some(name),
+            Err(error) => self.wrong(&["v1_principal"], format!("`v1_principal` is {user:?}: {error}")),
+        }
+        if !broker.access.enabled {
+            self.notes.push("`v1_principal` has no meaning while `authentication` is off".to_owned());
+        }
+    }
+}
 
 impl Given {
-    /// Fills in the defaults, and checks the values against each other.
-    pub(super) fn settle(self) -> anyhow::Result<Settings> {
-        self.check_ranges()?;
-        let threads = self.threads.unwrap_or(2);
-        let mut broker = BrokerConfig::new(self.data_dir.clone().unwrap_or_else(|| "./hermit-data".into()));
+    /// The broker's settings, but for logins and TLS.
+    fn broker(&self) -> BrokerConfig {
+        let mut broker = BrokerConfig::new(self.data_dir.as_deref().unwrap_or(Path::new("./hermit-data")));
         let topics = TopicSettings::default();
         broker.topic_defaults = TopicSettings {
             durability: match self.durability {
                 None | Some(DurabilityName::Sync) => Durability::Sync,
                 Some(DurabilityName::Os) => Durability::Os,
             },
-            segment_bytes: self.segment_bytes.unwrap_or(topics.segment_bytes),
-            retention_age_ms: self.retention_age_ms.unwrap_or(topics.retention_age_ms),
-            retention_bytes: self.retention_bytes.unwrap_or(topics.retention_bytes),
+            segment_bytes: self.segment_bytes.map_or(topics.segment_bytes, |bytes| bytes.0),
+            retention_age_ms: or_never(self.retention_age.map(|OrNever(age)| age.map(|age| age.0))),
+            retention_bytes: or_never(self.retention_bytes.map(|OrNever(bytes)| bytes.map(|bytes| bytes.0))),
             ..topics
         };
-        set(&mut broker.log.os_flush_interval, self.os_flush_interval_ms.map(Duration::from_millis));
+        set(&mut broker.log.os_flush_interval, self.os_flush_interval.map(Time::duration));
         set(&mut broker.create_topics, self.create_topics);
         set(&mut broker.default_partitions, self.default_partitions);
-        set(&mut broker.maintenance_interval, self.maintenance_interval_s.map(Duration::from_secs));
-        set(&mut broker.scrub_bytes_per_second, self.scrub_bytes_per_second);
-        set(&mut broker.scrub_interval, self.scrub_interval_s.map(Duration::from_secs));
+        set(&mut broker.maintenance_interval, self.maintenance_interval.map(Time::duration));
+        set(&mut broker.scrub_bytes_per_second, self.scrub_bytes_per_second.map(|rate| rate.0));
+        set(&mut broker.scrub_interval, self.scrub_interval.map(Time::duration));
         set(&mut broker.max_open_files, self.max_open_files);
         set(&mut broker.flush_threads, self.flush_threads);
-        broker.offsets_retention = self.offsets_retention_ms.map(Duration::from_millis);
-        let limits = &mut broker.limits;
-        if let Some(bytes) = self.max_frame_bytes {
+        broker.offsets_retention = self.offsets_retention.and_then(|OrNever(time)| time.map(Time::duration));
+        self.settle_limits(&mut broker.limits);
+        self.settle_groups(&mut broker.limits);
+        broker
+    }
+
+    fn settle_limits(&self, limits: &mut Limits) {
+        if let Some(Bytes(bytes)) = self.max_frame_bytes {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             limits.max_frame_bytes = bytes;
             // A request must hold the largest frame, and the budget the largest request.
             limits.max_request_bytes = limits.max_request_bytes.max(bytes.saturating_add(REQUEST_ROOM));
@@ -47,34 +122,20 @@ impl Given {
         set(&mut limits.max_connections, self.max_connections);
         set(&mut limits.max_connections_per_address, self.max_connections_per_address);
         set(&mut limits.max_handshakes, self.max_handshakes);
-        set(&mut limits.min_large_frame_rate, self.min_large_frame_rate);
-        set(&mut limits.max_inflight_bytes, self.max_inflight_bytes);
+        set(&mut limits.min_large_frame_rate, self.min_large_frame_rate.map(|rate| rate.0));
+        set(&mut limits.max_inflight_bytes, self.max_inflight_bytes.map(|bytes| bytes.0));
         set(&mut limits.max_subscriptions, self.max_subscriptions);
         set(&mut limits.max_partitions, self.max_partitions);
-        self.settle_groups(limits);
-        set(&mut limits.handshake_timeout, self.handshake_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.frame_timeout, self.frame_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.write_timeout, self.write_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.heartbeat_interval, self.heartbeat_interval_ms.map(Duration::from_millis));
-        set(&mut limits.drain_timeout, self.drain_timeout_ms.map(Duration::from_millis));
-        if let Some(low) = self.disk_low_bytes {
+        set(&mut limits.handshake_timeout, self.handshake_timeout.map(Time::duration));
+        set(&mut limits.frame_timeout, self.frame_timeout.map(Time::duration));
+        set(&mut limits.write_timeout, self.write_timeout.map(Time::duration));
+        set(&mut limits.heartbeat_interval, self.heartbeat_interval.map(Time::duration));
+        set(&mut limits.drain_timeout, self.drain_timeout.map(Time::duration));
+        if let Some(Bytes(low)) = self.disk_low_bytes {
             limits.disk_low_bytes = low;
             limits.disk_high_bytes = low.saturating_mul(2);
         }
-        set(&mut limits.disk_high_bytes, self.disk_high_bytes);
-        self.settle_access(&mut broker.access)?;
-        broker.tls = self.settle_tls()?;
-        check_dir(&broker.data_dir)?;
-        check_frame_fits(&broker.limits)?;
-        broker.check()?;
-        let listen = self.listen.unwrap_or_else(|| "127.0.0.1:9092".into());
-        check_address("listen", &listen, "such as 127.0.0.1:9092")?;
-        let http = super::http::settle(self.http.as_deref())?;
-        let log = self.log.unwrap_or_else(|| "info".into());
-        super::log::check(&log)?;
-        let import = self.import.unwrap_or(ImportName::Auto);
-        let insecure = self.insecure.unwrap_or(false);
-        Ok(Settings { broker, listen, http, insecure, threads, log, import, notes: Vec::new() })
+        set(&mut limits.disk_high_bytes, self.disk_high_bytes.map(|bytes| bytes.0));
     }
 
     fn settle_groups(&self, limits: &mut Limits) {
@@ -83,69 +144,20 @@ impl Given {
         set(&mut limits.max_member_subscriptions, self.max_member_subscriptions);
         set(&mut limits.max_pattern_bytes, self.max_pattern_bytes);
         set(&mut limits.max_group_positions, self.max_group_positions);
-        set(&mut limits.max_membership_bytes, self.max_membership_bytes);
-        set(&mut limits.min_session_timeout, self.min_session_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.default_session_timeout, self.default_session_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.max_session_timeout, self.max_session_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.min_processing_timeout, self.min_processing_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.default_processing_timeout, self.default_processing_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.max_processing_timeout, self.max_processing_timeout_ms.map(Duration::from_millis));
-        set(&mut limits.group_initial_delay, self.group_initial_delay_ms.map(Duration::from_millis));
-        set(&mut limits.group_return_delay, self.group_return_delay_ms.map(Duration::from_millis));
-    }
-
-    /// Refuses values that would make the broker useless, or more than a machine has.
-    fn check_ranges(&self) -> anyhow::Result<()> {
-        let files = self.max_open_files.map(|files| files as u64);
-        within("threads", self.threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
-        within("flush_threads", self.flush_threads.map(|threads| threads as u64), 1..=MOST_THREADS)?;
-        within("max_open_files", files, descriptors::FEWEST_FILES as u64..=u64::from(u32::MAX))?;
-        within("os_flush_interval_ms", self.os_flush_interval_ms, 1..=HOUR_MS)?;
-        within("maintenance_interval_s", self.maintenance_interval_s, 1..=YEAR_MS / 1000)?;
-        within("scrub_interval_s", self.scrub_interval_s, 1..=YEAR_MS / 1000)?;
-        within("handshake_timeout_ms", self.handshake_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("frame_timeout_ms", self.frame_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("write_timeout_ms", self.write_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("drain_timeout_ms", self.drain_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("max_session_timeout_ms", self.max_session_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("max_processing_timeout_ms", self.max_processing_timeout_ms, SHORTEST_MS..=YEAR_MS)?;
-        within("group_initial_delay_ms", self.group_initial_delay_ms, 0..=HOUR_MS)?;
-        within("group_return_delay_ms", self.group_return_delay_ms, 0..=HOUR_MS)?;
-        within("heartbeat_interval_ms", self.heartbeat_interval_ms, 0..=YEAR_MS)
+        set(&mut limits.max_membership_bytes, self.max_membership_bytes.map(|bytes| bytes.0));
+        set(&mut limits.min_session_timeout, self.min_session_timeout.map(Time::duration));
+        set(&mut limits.default_session_timeout, self.default_session_timeout.map(Time::duration));
+        set(&mut limits.max_session_timeout, self.max_session_timeout.map(Time::duration));
+        set(&mut limits.min_processing_timeout, self.min_processing_timeout.map(Time::duration));
+        set(&mut limits.default_processing_timeout, self.default_processing_timeout.map(Time::duration));
+        set(&mut limits.max_processing_timeout, self.max_processing_timeout.map(Time::duration));
+        set(&mut limits.group_initial_delay, self.group_initial_delay.map(Time::duration));
+        set(&mut limits.group_return_delay, self.group_return_delay.map(Time::duration));
     }
 }
 
-/// What a request may be larger than the largest frame.
-const REQUEST_ROOM: u32 = 1 << 20;
-/// More threads are a slip of the keyboard.
-const MOST_THREADS: u64 = 1024;
-/// A shorter timeout cuts off clients that are merely far away.
-const SHORTEST_MS: u64 = 100;
-/// Whoever wants more than an hour unflushed wants no flush at all.
-const HOUR_MS: u64 = 3600 * 1000;
-const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
-
-fn within(name: &str, value: Option<u64>, allowed: RangeInclusive<u64>) -> anyhow::Result<()> {
-    match value {
-        Some(value) if !allowed.contains(&value) => {
-            bail!("`{name}` is {value}: it must be at least {} and at most {}", allowed.start(), allowed.end())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a largest frame that cannot be received, in terms of settings: the largest request is none, and follows the frame.
-fn check_frame_fits(limits: &Limits) -> anyhow::Result<()> {
-    let frame = u64::from(limits.max_frame_bytes);
-    within("max_frame_bytes", Some(frame), 1024..=u64::from(u32::MAX - REQUEST_ROOM))?;
-    let least = u64::from(limits.max_request_bytes) + (64 << 10);
-    if limits.max_inflight_bytes < least {
-        let inflight = limits.max_inflight_bytes;
-        bail!(
-            "`max_inflight_bytes` is {inflight}: with `max_frame_bytes` of {frame} it must be at least {least}; raise it, or lower `max_frame_bytes`"
-        );
-    }
-    Ok(())
+fn or_never(given: Option<Option<u64>>) -> u64 {
+    given.flatten().unwrap_or(NEVER)
 }
 
 fn set<T>(place: &mut T, given: Option<T>) {
@@ -154,11 +166,8 @@ fn set<T>(place: &mut T, given: Option<T>) {
     }
 }
 
-pub(super) fn check_address(setting: &str, address: &str, such_as: &str) -> anyhow::Result<()> {
-    match address.rsplit_once(':') {
-        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
-        _ => bail!("`{setting}` is `{address}`: give an address and a port, {such_as}"),
-    }
+pub(super) fn is_address(listen: &str) -> bool {
+    listen.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok())
 }
 
 fn is_host(host: &str) -> bool {
@@ -166,11 +175,4 @@ fn is_host(host: &str) -> bool {
     let address = inner.unwrap_or(host).split('%').next().unwrap_or_default();
     let is_name = || !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     address.parse::<std::net::Ipv6Addr>().is_ok() || (inner.is_none() && is_name())
-}
-
-fn check_dir(dir: &Path) -> anyhow::Result<()> {
-    if dir.as_os_str().is_empty() || dir.as_os_str().as_encoded_bytes().contains(&0) {
-        bail!("`data_dir` is {dir:?}: name a directory, such as ./hermit-data");
-    }
-    Ok(())
 }

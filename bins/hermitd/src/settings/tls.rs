@@ -1,56 +1,92 @@
 //! The settings of TLS.
 
-use anyhow::bail;
 use hermit_broker::TlsConfig;
 
+use super::gather::Gathered;
+use super::outside::open_to_others;
 use super::table::{ClientAuthName, Given, TlsName};
-use super::{Settings, open_to_others};
 
-impl Given {
+const ALL: [&str; 5] = ["tls", "tls_cert", "tls_key", "tls_client_ca", "tls_client_auth"];
+
+impl Gathered {
     /// `None` where it is off, whatever files are named.
-    pub(super) fn settle_tls(&self) -> anyhow::Result<Option<TlsConfig>> {
-        let mode = match self.tls {
+    pub(super) fn settle_tls(&mut self) -> Option<TlsConfig> {
+        let given = self.given.clone();
+        for (name, file) in [("tls_cert", &given.tls_cert), ("tls_key", &given.tls_key), ("tls_client_ca", &given.tls_client_ca)] {
+            if file.as_ref().is_some_and(|file| file.to_string_lossy().contains("-----BEGIN")) {
+                // Without the value, which may be the key.
+                self.wrong(&[name], format!("`{name}` holds the PEM text itself: name the file that it is in"));
+            }
+        }
+        if !self.are_sound(&ALL) {
+            return None;
+        }
+        let mode = match given.tls {
             Some(mode) => mode,
             // Whoever says what clients have to show means to have it.
-            None if self.speaks_of_tls() => TlsName::Optional,
+            None if given.speaks_of_tls() => TlsName::Optional,
             None => TlsName::Off,
         };
         if mode == TlsName::Off {
-            return Ok(None);
+            if given.speaks_of_tls() {
+                self.notes.push("`tls` is off: the certificates that are named have no meaning".to_owned());
+            }
+            return None;
         }
-        let Some(certificate) = &self.tls_cert else {
-            bail!("`tls_cert` is not set: name the PEM file with the broker's certificate")
-        };
-        let Some(key) = &self.tls_key else { bail!("`tls_key` is not set: name the PEM file with the key of `tls_cert`") };
-        let require_client_certificate = self.tls_client_auth == Some(ClientAuthName::Required);
-        if require_client_certificate && self.tls_client_ca.is_none() {
-            bail!("`tls_client_ca` is not set: with `tls_client_auth` required, name the PEM file with the authorities to believe");
+        if given.tls_cert.is_none() {
+            self.wrong(
+                &["tls_cert", "tls_key", "tls_client_ca", "tls_client_auth", "tls"],
+                "`tls_cert` is not set: name the PEM file with the broker's certificate",
+            );
         }
-        Ok(Some(TlsConfig {
-            client_ca: self.tls_client_ca.clone(),
-            require_client_certificate,
-            required: mode == TlsName::Required,
-            ..TlsConfig::new(certificate, key)
-        }))
-    }
-
-    fn speaks_of_tls(&self) -> bool {
-        let files = [&self.tls_cert, &self.tls_key, &self.tls_client_ca];
-        files.iter().any(|file| file.is_some()) || self.tls_client_auth.is_some()
-    }
-}
-
-impl Settings {
-    /// Reads the files as a start would, so that `--check` tells what is wrong with them, and notes what may not be meant.
-    pub(super) fn with_tls_checked(mut self) -> anyhow::Result<Self> {
-        let Some(tls) = &self.broker.tls else { return Ok(self) };
-        tls.check()?;
-        self.notes.extend(open_to_others(&tls.key));
-        if tls.require_client_certificate && !tls.required {
+        if given.tls_key.is_none() {
+            self.wrong(&["tls_key", "tls_cert", "tls"], "`tls_key` is not set: name the PEM file with the key of `tls_cert`");
+        }
+        let require_client_certificate = given.tls_client_auth == Some(ClientAuthName::Required);
+        if require_client_certificate && given.tls_client_ca.is_none() {
+            let message =
+                "`tls_client_ca` is not set: with `tls_client_auth` required, name the PEM file with the authorities to believe";
+            self.wrong(&["tls_client_ca", "tls_client_auth"], message);
+        }
+        if require_client_certificate && mode == TlsName::Optional {
             let note = "`tls_client_auth` is required, but `tls` is optional: clients without TLS show no certificate";
             self.notes.push(note.to_owned());
         }
-        Ok(self)
+        let (certificate, key) = (given.tls_cert?, given.tls_key?);
+        Some(TlsConfig {
+            client_ca: given.tls_client_ca,
+            require_client_certificate,
+            required: mode == TlsName::Required,
+            ..TlsConfig::new(certificate, key)
+        })
+    }
+
+    /// Reads the files as a start would, and changes nothing.
+    pub(super) fn check_tls_files(&mut self, tls: &TlsConfig) {
+        if !self.are_sound(&ALL) {
+            return;
+        }
+        let files = [("tls_cert", Some(&tls.certificate)), ("tls_key", Some(&tls.key)), ("tls_client_ca", tls.client_ca.as_ref())];
+        for (name, file) in files.into_iter().filter_map(|(name, file)| Some((name, file?))) {
+            if let Err(error) = std::fs::File::open(file) {
+                self.wrong(&[name], format!("`{name}`: {}: it cannot be read: {error}", file.display()));
+            }
+        }
+        if self.are_sound(&ALL)
+            && let Err(error) = tls.check()
+        {
+            let message = error.to_string();
+            let named = ALL.iter().copied().filter(|name| message.contains(&format!("`{name}`"))).collect::<Vec<_>>();
+            self.wrong(if named.is_empty() { &ALL } else { &named }, message);
+        }
+        self.notes.extend(open_to_others(&tls.key));
+    }
+}
+
+impl Given {
+    fn speaks_of_tls(&self) -> bool {
+        let files = [&self.tls_cert, &self.tls_key, &self.tls_client_ca];
+        files.iter().any(|file| file.is_some()) || self.tls_client_auth.is_some()
     }
 }
 
@@ -58,15 +94,21 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn with(change: impl FnOnce(&mut Given)) -> anyhow::Result<Option<TlsConfig>> {
-        let mut given = Given { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Given::default() };
-        change(&mut given);
-        given.settle_tls()
+    fn with(change: impl FnOnce(&mut Given)) -> Result<Option<TlsConfig>, Vec<String>> {
+        let mut gathered = Gathered::default();
+        gathered.given = Given { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Given::default() };
+        change(&mut gathered.given);
+        let settled = gathered.settle_tls();
+        if gathered.findings.0.is_empty() {
+            Ok(settled)
+        } else {
+            Err(gathered.findings.0.iter().map(ToString::to_string).collect())
+        }
     }
 
     #[test]
     fn a_certificate_alone_makes_it_optional() {
-        assert_eq!(Given::default().settle_tls().unwrap(), None);
+        assert_eq!(with(|given| *given = Given::default()).unwrap(), None);
         assert_eq!(with(|given| given.tls = Some(TlsName::Off)).unwrap(), None);
         assert!(!with(|_given| {}).unwrap().unwrap().required);
         assert!(with(|given| given.tls = Some(TlsName::Required)).unwrap().unwrap().required);
@@ -74,17 +116,25 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let missing: [(_, fn(&mut Given)); 6] = [
-            ("`tls_cert`", |given| given.tls_cert = None),
-            ("`tls_key`", |given| given.tls_key = None),
-            ("`tls_client_ca`", |given| given.tls_client_auth = Some(ClientAuthName::Required)),
-            ("`tls_cert`", |given| *given = Given { tls: Some(TlsName::Required), ..Given::default() }),
-            ("`tls_cert`", |given| *given = Given { tls_client_auth: Some(ClientAuthName::Required), ..Given::default() }),
-            ("`tls_cert`", |given| *given = Given { tls_client_ca: Some("ca.pem".into()), ..Given::default() }),
+        let missing: [(&[&str], fn(&mut Given)); 7] = [
+            (&["`tls_cert`"], |given| given.tls_cert = None),
+            (&["`tls_key`"], |given| given.tls_key = None),
+            (&["`tls_client_ca`"], |given| given.tls_client_auth = Some(ClientAuthName::Required)),
+            (&["`tls_cert`", "`tls_key`"], |given| *given = Given { tls: Some(TlsName::Required), ..Given::default() }),
+            (&["`tls_cert`", "`tls_key`", "`tls_client_ca`"], |given| {
+                *given = Given { tls_client_auth: Some(ClientAuthName::Required), ..Given::default() };
+            }),
+            (&["`tls_cert`", "`tls_key`"], |given| *given = Given { tls_client_ca: Some("ca.pem".into()), ..Given::default() }),
+            (&["`tls_key` holds the PEM text itself: name the file that it is in"], |given| {
+                given.tls_key = Some("-----BEGIN PRIVATE KEY-----\ns3cret".into());
+            }),
         ];
-        for (name, change) in missing {
-            let refusal = with(change).unwrap_err().to_string();
-            assert!(refusal.starts_with(name), "{refusal}");
+        for (names, change) in missing {
+            let refusals = with(change).unwrap_err();
+            assert_eq!(refusals.len(), names.len(), "{refusals:?}");
+            for (refusal, name) in refusals.iter().zip(names) {
+                assert!(refusal.starts_with(name) && !refusal.contains("s3cret"), "{refusal}");
+            }
         }
     }
 }

@@ -1,0 +1,73 @@
+//! What is wrong with the settings: all of it, each with its place.
+
+use std::fmt;
+
+/// Where a value stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody has given it.
+    Default,
+    /// In a file; line and column count from 1, the column in characters.
+    File { path: String, line: usize, column: usize },
+    /// In the environment, by this variable.
+    Variable(String),
+    /// On the command line, by this flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line, column: _ } => write!(f, "{path}:{line}"),
+            Self::Variable(name) | Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) origin: Origin,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { origin, message } = self;
+        match origin {
+            Origin::Default => f.write_str(message),
+            Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}: {message}"),
+            Origin::Variable(name) | Origin::Flag(name) => write!(f, "{name}: {message}"),
+        }
+    }
+}
+
+/// All that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Findings(pub(crate) Vec<Finding>);
+
+impl Findings {
+    pub(super) fn add(&mut self, origin: Origin, message: impl Into<String>) {
+        self.0.push(Finding { origin, message: message.into() });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The longest piece of a value that is shown.
+const SHOWN_CHARACTERS: usize = 60;
+
+/// A value that was given, as it is told: on one line, and not without end.
+pub(super) fn excerpt(value: &str) -> String {
+    let mut characters = value.chars();
+    let shown: String = characters.by_ref().take(SHOWN_CHARACTERS).flat_map(plain).collect();
+    if characters.next().is_some() { format!("{shown}…") } else { shown }
+}
+
+fn plain(character: char) -> impl Iterator<Item = char> {
+    let escaped = character.is_control().then(|| character.escape_default());
+    escaped.into_iter().flatten().chain((!character.is_control()).then_some(character))
+}
