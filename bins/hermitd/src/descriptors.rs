@@ -21,6 +21,15 @@ pub(crate) fn arrange(config: &mut BrokerConfig) {
     share(config, most);
 }
 
+/// The same for limits that are to hold in a broker that runs with so many files.
+pub(crate) fn arrange_again(config: &mut BrokerConfig, max_open_files: usize) {
+    let Some(most) = getrlimit(Resource::Nofile).current else { return };
+    let asked_files = std::mem::replace(&mut config.max_open_files, max_open_files);
+    share(config, most);
+    // What is asked is told as such.
+    config.max_open_files = if config.max_open_files == max_open_files { asked_files } else { config.max_open_files };
+}
+
 fn share(config: &mut BrokerConfig, most: u64) {
     let (files, connections, handshakes) = (config.max_open_files, config.limits.max_connections, config.limits.max_handshakes);
     let room = usize::try_from(most.saturating_sub(OTHERS)).unwrap_or(usize::MAX);

@@ -2,6 +2,8 @@
 
 mod descriptors;
 mod http;
+mod notify;
+mod reload;
 mod run;
 mod settings;
 mod takeover;

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::http::{self, Http};
+use crate::reload::{Reload, SetFilter};
 use crate::settings::{Settings, Sources};
-use crate::{descriptors, say, takeover};
+use crate::{descriptors, notify, say, takeover};
 
 /// Threads for requests that wait for the disk, such as creating topics.
 const BLOCKING_THREADS: usize = 8;
@@ -22,12 +23,8 @@ const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
-pub(crate) fn run(settings: &Settings, _sources: &Sources) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.log).context("the setting `log`")?;
-    let colours = std::io::stderr().is_terminal();
-    // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    logs.log_internal_errors(false).init();
+pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> {
+    let set_filter = begin_log(&settings.log)?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
@@ -46,7 +43,8 @@ pub(crate) fn run(settings: &Settings, _sources: &Sources) -> anyhow::Result<()>
     if let Some(http) = &http {
         http.server.serves(&broker);
     }
-    let served = runtime.block_on(serve(&broker, settings, http));
+    let reload = Reload::new(sources, set_filter, settings.in_force(broker.config()));
+    let served = runtime.block_on(serve(&broker, settings, http, reload));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -54,7 +52,19 @@ pub(crate) fn run(settings: &Settings, _sources: &Sources) -> anyhow::Result<()>
     served.and(closed)
 }
 
-async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>) -> anyhow::Result<()> {
+/// Begins to write the log to standard error.
+fn begin_log(log: &str) -> anyhow::Result<SetFilter> {
+    let filter = EnvFilter::try_new(log).context("the setting `log`")?;
+    let colours = std::io::stderr().is_terminal();
+    // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let logs = logs.log_internal_errors(false).with_filter_reloading();
+    let handle = logs.reload_handle();
+    logs.init();
+    Ok(Box::new(move |filter| Ok(handle.reload(filter)?)))
+}
+
+async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut reload: Reload<'_>) -> anyhow::Result<()> {
     let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
     let mut hangup = signal(SignalKind::hangup())?;
     // These and no others: a name may stand for something else the next time.
@@ -71,12 +81,18 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>) -> anyh
     if let Err(error) = say(&format!("ready hermit={address}{http_word}\n")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
+    notify::ready();
     let first = loop {
         tokio::select! {
             first = signals.next() => break first,
-            _ = hangup.recv() => reload(broker, settings),
+            _ = hangup.recv() => {
+                notify::reloading();
+                tokio::task::block_in_place(|| reload.reload(broker));
+                notify::ready();
+            }
         }
     };
+    notify::stopping();
     tracing::info!("stopping; a second signal forces");
     tokio::select! {
         stopped = broker.shutdown() => stopped.context("the stop was not a clean one")?,
@@ -90,18 +106,6 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>) -> anyh
         http.serving.await.context("serving HTTP ended badly")?;
     }
     serving.await.context("serving ended badly")
-}
-
-/// Reads again what can be changed while the broker runs, and says what came of it. What cannot be used changes nothing.
-fn reload(broker: &Broker, settings: &Settings) {
-    let Some(tls) = &settings.broker.tls else {
-        tracing::info!("SIGHUP: there is nothing to read again, as TLS is off");
-        return;
-    };
-    match broker.reload_tls(tls) {
-        Ok(report) => tracing::info!(subject = report.subject, "SIGHUP: new connections get the certificate as it is now"),
-        Err(error) => tracing::error!(%error, "SIGHUP: the certificate stays as it was"),
-    }
 }
 
 pub(crate) fn cannot_listen(listen: &str, flag: &str, error: std::io::Error) -> anyhow::Error {

@@ -202,8 +202,7 @@ fn the_old_settings_file_is_taken_and_what_it_means_is_told_loudly() {
     let Output { status, stdout, stderr } = with_config().arg("--check").output().unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert!(status.success() && stdout == "the settings are valid\n", "{stdout}{stderr}");
-    for part in ["`storage.buffer_pool_size_kb` has no meaning any more", "max_buffer_return_kb", "loses those of the last 250 ms"]
-    {
+    for part in ["`storage.buffer_pool_size_kb` has no meaning any more", "max_buffer_return_kb", "loses those of the last 250ms"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert!(!dir.path().join("data/manifest").exists(), "a check changes nothing");

@@ -58,7 +58,7 @@ pub use server::ConnectionCounts;
 pub use signal::Signal;
 pub use start::{ManifestRepair, OpenReport, PartitionReport, StartProgress};
 pub use tls::{TlsConfig, TlsReport};
-pub use topic::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVER, Topic, TopicMeta, TopicSettings};
+pub use topic::{AS_BROKER, Inherited, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVER, Topic, TopicMeta, TopicSettings};
 
 pub use hermit_log as log;
 pub use hermit_proto as proto;

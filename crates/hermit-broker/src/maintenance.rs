@@ -9,8 +9,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Starts the thread. It ends soon after the broker was closed, or nobody has it any more.
 pub(crate) fn spawn(broker: &Broker) {
     let weak = broker.downgrade();
-    let interval = broker.config().maintenance_interval.max(TICK);
-    let spawned = std::thread::Builder::new().name("hermit-maintain".into()).spawn(move || run(&weak, interval));
+    let spawned = std::thread::Builder::new().name("hermit-maintain".into()).spawn(move || run(&weak));
     if spawned.is_ok() {
         broker.groups().is_ticked();
     }
@@ -19,7 +18,7 @@ pub(crate) fn spawn(broker: &Broker) {
     }
 }
 
-fn run(weak: &WeakBroker, interval: Duration) {
+fn run(weak: &WeakBroker) {
     let mut waited = Duration::ZERO;
     loop {
         std::thread::sleep(TICK);
@@ -28,6 +27,7 @@ fn run(weak: &WeakBroker, interval: Duration) {
         if *broker.phase().borrow() >= Phase::Closed {
             return;
         }
+        let interval = broker.live().maintenance_interval.max(TICK);
         let was_low = broker.is_low_on_space();
         broker.check_space();
         // What may go by its settings is not kept for the rest of the interval when space runs out.

@@ -12,6 +12,8 @@ use crate::partition::Partition;
 
 /// Stands for "never" in ages and for "no limit" in bytes.
 pub const NEVER: u64 = u64::MAX;
+/// Stands for "as the broker's default, also when that changes" in the retention that a client asks for, and in what is stored.
+pub const AS_BROKER: u64 = u64::MAX - 1;
 /// The smallest segment that makes sense: below it a partition is all roll and no log.
 pub const MIN_SEGMENT_BYTES: u64 = 64 << 10;
 /// Positions within a segment are 32-bit numbers in the index.
@@ -31,6 +33,17 @@ pub struct TopicSettings {
     /// Bytes at which a segment is rolled. Default 256 MiB; between [`MIN_SEGMENT_BYTES`] and [`MAX_SEGMENT_BYTES`]. Retention frees
     /// space in steps of this size.
     pub segment_bytes: u64,
+    /// Which of these the topic has not of its own. Default: none; of a new topic, those that its creator does not say.
+    pub inherited: Inherited,
+}
+
+/// The settings of a topic that follow the broker's defaults, also when these change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Inherited {
+    /// [`TopicSettings::retention_age_ms`].
+    pub retention_age: bool,
+    /// [`TopicSettings::retention_bytes`].
+    pub retention_bytes: bool,
 }
 
 impl Default for TopicSettings {
@@ -41,12 +54,31 @@ impl Default for TopicSettings {
             retention_age_ms: NEVER,
             retention_bytes: NEVER,
             segment_bytes: 256 << 20,
+            inherited: Inherited::default(),
         }
     }
 }
 
 impl TopicSettings {
-    /// These settings, but for those that `asked` names.
+    /// As settings of a topic whose creator says nothing.
+    #[must_use]
+    pub const fn for_new_topics(self) -> Self {
+        Self { inherited: Inherited { retention_age: true, retention_bytes: true }, ..self }
+    }
+
+    /// With the defaults of the broker for what the topic has not of its own.
+    #[must_use]
+    pub const fn resolved(self, defaults: &Self) -> Self {
+        let Inherited { retention_age, retention_bytes } = self.inherited;
+        Self {
+            retention_age_ms: if retention_age { defaults.retention_age_ms } else { self.retention_age_ms },
+            retention_bytes: if retention_bytes { defaults.retention_bytes } else { self.retention_bytes },
+            ..self
+        }
+    }
+
+    /// These settings, but for those that `asked` names. [`AS_BROKER`] for a retention makes it follow the broker's default; its value is then that of
+    /// these settings until it is [`resolved`](Self::resolved).
     ///
     /// # Errors
     /// [`BrokerError::InvalidConfig`] names the setting whose value is not allowed.
@@ -54,9 +86,13 @@ impl TopicSettings {
         let settings = Self {
             durability: asked.durability.unwrap_or(self.durability),
             compaction: asked.compaction.unwrap_or(self.compaction),
-            retention_age_ms: asked.retention_age_ms.unwrap_or(self.retention_age_ms),
-            retention_bytes: asked.retention_bytes.unwrap_or(self.retention_bytes),
+            retention_age_ms: asked.retention_age_ms.filter(|age| *age != AS_BROKER).unwrap_or(self.retention_age_ms),
+            retention_bytes: asked.retention_bytes.filter(|bytes| *bytes != AS_BROKER).unwrap_or(self.retention_bytes),
             segment_bytes: asked.segment_bytes.unwrap_or(self.segment_bytes),
+            inherited: Inherited {
+                retention_age: asked.retention_age_ms.map_or(self.inherited.retention_age, |age| age == AS_BROKER),
+                retention_bytes: asked.retention_bytes.map_or(self.inherited.retention_bytes, |bytes| bytes == AS_BROKER),
+            },
         };
         settings.check()?;
         Ok(settings)
@@ -130,6 +166,11 @@ pub struct TopicMeta {
 }
 
 impl TopicMeta {
+    /// With the broker's defaults for what the topic has not of its own.
+    pub(crate) fn resolved(&self, defaults: &TopicSettings) -> Self {
+        Self { settings: self.settings.resolved(defaults), ..self.clone() }
+    }
+
     /// With other settings.
     pub(crate) fn altered(&self, settings: TopicSettings) -> Self {
         Self { settings, revision: self.revision.saturating_add(1), ..self.clone() }

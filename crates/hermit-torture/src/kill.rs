@@ -54,7 +54,7 @@ impl Plan {
 /// Arguments of the broker: maintenance all the time, and groups that come back soon.
 #[must_use]
 pub fn arguments() -> Vec<std::ffi::OsString> {
-    let args = ["--maintenance-interval-s", "1", "--group-return-delay-ms", "500", "--max-open-files", "64"];
+    let args = ["--maintenance-interval", "1s", "--group-return-delay", "500ms", "--max-open-files", "64"];
     args.map(Into::into).to_vec()
 }
 

@@ -99,7 +99,12 @@ impl Settings {
 
     /// The same for whoever asks the broker.
     pub(crate) fn described(&self, broker: &BrokerConfig) -> Vec<(String, String)> {
-        let told = |(name, value): (&str, Option<String>)| (name.to_owned(), value.unwrap_or_else(|| UNSET.to_owned()));
-        self.in_force(broker).into_iter().map(told).collect()
+        described(&self.in_force(broker))
     }
+}
+
+/// Names and values for whoever asks the broker.
+pub(crate) fn described(in_force: &[(&'static str, Option<String>)]) -> Vec<(String, String)> {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| UNSET.to_owned());
+    in_force.iter().map(|(name, of)| ((*name).to_owned(), value(of))).collect()
 }

@@ -33,6 +33,7 @@ use flags::{Asked, Flags, Output};
 use gather::{Gathered, Origins};
 
 pub(crate) use http::HttpAddress;
+pub(crate) use in_force::described;
 pub(crate) use table::ImportName;
 
 /// All settings, each with a value that is allowed.

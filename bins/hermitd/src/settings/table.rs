@@ -72,7 +72,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    pub(super) const fn told(self) -> &'static str {
+    pub(crate) const fn told(self) -> &'static str {
         match self {
             Self::AtOnce => "at once",
             Self::NewConnections => "for new connections",
@@ -240,7 +240,7 @@ settings! {
     /// Most bytes of a pattern for names of topics.
     max_pattern_bytes: u32, AtOnce, range AT_LEAST_ONE;
     /// Most committed positions of one group.
-    max_group_positions: usize, AtOnce, range AT_LEAST_ONE;
+    max_group_positions: usize, Restart, range AT_LEAST_ONE;
     /// Most bytes that the members of all groups take together, counted roughly.
     max_membership_bytes: Bytes, AtOnce, range (64 << 10, u64::MAX);
     /// Shortest session timeout that a member of a group may ask for. A short one puts out members that only pause.

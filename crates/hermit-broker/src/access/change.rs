@@ -146,7 +146,7 @@ impl Change<'_> {
         if before.state.has_administrator() && !next.has_administrator() {
             return Err(BrokerError::LastAdministrator);
         }
-        let rights = Rights::new(&next.rules, &access.limits, &access.patterns)?;
+        let rights = Rights::new(&next.rules, &access.limits.read(), &access.patterns)?;
         store.save(&next)?;
         let has_administrator = next.has_administrator();
         *access.current.write() = Arc::new(Snapshot::new(next, rights));

@@ -97,7 +97,7 @@ fn beginning(hash: &[u8; 32]) -> [u8; 8] {
 #[derive(Debug)]
 pub(crate) struct Access {
     config: AccessConfig,
-    limits: Limits,
+    limits: RwLock<Arc<Limits>>,
     ids: Ids,
     clock: Arc<dyn Clock>,
     patterns: AllPatterns,
@@ -143,7 +143,7 @@ impl Access {
         let known = Known::new(config.max_known_logins, &ids)?;
         let access = Self {
             config,
-            limits,
+            limits: RwLock::new(Arc::new(limits)),
             ids,
             clock,
             patterns,
@@ -200,6 +200,13 @@ impl Access {
 }
 
 /// Rules that the file holds and that cannot be made ready allow nothing, and are told.
+impl Access {
+    /// From now on these hold, for rules that are made.
+    pub(crate) fn set_limits(&self, limits: &Arc<Limits>) {
+        *self.limits.write() = Arc::clone(limits);
+    }
+}
+
 fn rights_of_file(state: &State, limits: &Limits, patterns: &AllPatterns) -> Rights {
     let mut rights = Rights::default();
     for (key, operations) in &state.rules {

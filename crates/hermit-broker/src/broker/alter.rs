@@ -26,7 +26,7 @@ impl Broker {
         refuse_internal(name)?;
         let mut manifest = self.manifest()?;
         let topic = self.topic(name)?;
-        let settings = topic.meta.settings.with(config)?;
+        let settings = topic.meta.settings.with(config)?.resolved(&self.live().topic_defaults);
         if settings == topic.meta.settings {
             return Ok(topic);
         }
@@ -103,7 +103,7 @@ impl Broker {
             let (topic, has) = (meta.name.to_string(), meta.partitions);
             return Err(BrokerError::FewerPartitions { topic, partitions, has });
         }
-        let limits = self.limits();
+        let limits = Arc::clone(&self.live().limits);
         if partitions > limits.max_partitions && partitions > meta.partitions {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }

@@ -17,7 +17,8 @@ impl Broker {
         let (limits, topics) = (self.limits(), self.topics());
         let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
         let logs = topics.iter().flat_map(|topic| topic.partitions()).filter_map(|partition| partition.log().ok());
-        let settings = self.config().described_settings.iter();
+        let live = self.live();
+        let settings = live.described_settings.iter();
         DescribeBrokerResponse {
             broker: PROGRAM.into(),
             broker_id: self.broker_id(),

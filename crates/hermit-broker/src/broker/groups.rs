@@ -27,7 +27,7 @@ impl Broker {
     pub(crate) fn tick_groups(&self) {
         if let Some(offsets) = self.offsets() {
             offsets.sweep();
-            if self.inner.config.offsets_retention.is_some() {
+            if self.live().offsets_retention.is_some() {
                 let now = self.monotonic();
                 self.inner.groups.names().iter().for_each(|group| offsets.touch(group, now));
             }
@@ -48,7 +48,7 @@ impl Broker {
         {
             tracing::warn!(error = %crate::error::line(&error), "positions of deleted topics cannot be taken back now");
         }
-        let Some(retention) = self.inner.config.offsets_retention else { return };
+        let Some(retention) = self.live().offsets_retention else { return };
         let retention = u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX);
         let Some(before) = now.checked_sub(retention) else { return };
         for group in offsets.untouched_since(before) {

@@ -51,7 +51,7 @@ impl Broker {
 
     /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again.
     pub fn check_space(&self) {
-        let limits = self.limits();
+        let limits = std::sync::Arc::clone(&self.live().limits);
         if limits.disk_low_bytes == 0 {
             return;
         }

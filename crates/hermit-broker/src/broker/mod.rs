@@ -6,6 +6,7 @@ mod append;
 mod describe;
 mod groups;
 mod hooks;
+mod live;
 mod maintain;
 mod positions;
 mod stop;
@@ -22,6 +23,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use describe::PROGRAM;
+use live::Live;
 pub use positions::Position;
 pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
@@ -63,11 +65,16 @@ use crate::topic::Topic;
 #[derive(Debug, Clone)]
 pub struct Broker {
     inner: Arc<Inner>,
+    /// As they were when this handle was made.
+    limits: Arc<Limits>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// As at the start.
     config: BrokerConfig,
+    /// What can be changed.
+    live: RwLock<Arc<Live>>,
     env: LogEnv,
     broker_id: u128,
     instance: u64,
@@ -216,10 +223,12 @@ impl Broker {
             counters: Counters::default(),
             lag_cache: LagCache::default(),
             lock: Mutex::new(Some(lock)),
+            live: RwLock::new(Arc::new(Live::new(&config))),
             config,
             env,
         };
-        let broker = Self { inner: Arc::new(inner) };
+        let limits = Arc::clone(&inner.live.read().limits);
+        let broker = Self { inner: Arc::new(inner), limits };
         let broker = broker.with_positions();
         broker.tell_start();
         Ok(broker)
@@ -253,16 +262,16 @@ impl Broker {
         self.inner.instance
     }
 
-    /// The settings.
+    /// The settings, as they were at the start; see [`Broker::reconfigure`].
     #[must_use]
     pub fn config(&self) -> &BrokerConfig {
         &self.inner.config
     }
 
-    /// The limits.
+    /// The limits, as they were at the start, or, of a handle that belongs to a connection, when that began.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.inner.config.limits
+        &self.limits
     }
 
     /// A topic by its name.
@@ -425,7 +434,9 @@ pub(crate) struct WeakBroker(std::sync::Weak<Inner>);
 
 impl WeakBroker {
     pub(crate) fn upgrade(&self) -> Option<Broker> {
-        self.0.upgrade().map(|inner| Broker { inner })
+        let inner = self.0.upgrade()?;
+        let limits = Arc::clone(&inner.live.read().limits);
+        Some(Broker { inner, limits })
     }
 }
 

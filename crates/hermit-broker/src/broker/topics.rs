@@ -21,8 +21,8 @@ impl Broker {
     /// The name breaks the rule, exists, or is reserved; a setting or the number of partitions is not allowed; the disk refuses.
     pub fn create_topic(&self, name: &str, partitions: u32, config: &TopicConfig) -> Result<Arc<Topic>, BrokerError> {
         let name = TopicName::new_public(name)?;
-        let settings = self.config().topic_defaults.with(config)?;
-        let partitions = if partitions == 0 { self.config().default_partitions } else { partitions };
+        let settings = self.live().topic_defaults.for_new_topics().with(config)?;
+        let partitions = if partitions == 0 { self.live().default_partitions } else { partitions };
         self.create(name, partitions, settings)
     }
 
@@ -34,14 +34,14 @@ impl Broker {
     pub fn topic_for_producer(&self, name: &TopicName, partitions: u32) -> Result<Arc<Topic>, BrokerError> {
         refuse_internal(name)?;
         match self.topic(name) {
-            Err(BrokerError::UnknownTopic { .. }) if self.config().create_topics => {}
+            Err(BrokerError::UnknownTopic { .. }) if self.live().create_topics => {}
             found => return found,
         }
         // One request may name many: the stop does not wait for all of them.
         if *self.inner.phase.borrow() >= Phase::Draining {
             return Err(BrokerError::ShuttingDown);
         }
-        match self.create(name.clone(), partitions, self.config().topic_defaults) {
+        match self.create(name.clone(), partitions, self.live().topic_defaults.for_new_topics()) {
             // Somebody else was faster.
             Err(BrokerError::TopicExists { .. }) => self.topic(name),
             created => created,
@@ -49,7 +49,7 @@ impl Broker {
     }
 
     pub(super) fn create(&self, name: TopicName, partitions: u32, settings: TopicSettings) -> Result<Arc<Topic>, BrokerError> {
-        let limits = self.limits();
+        let limits = Arc::clone(&self.live().limits);
         if partitions > limits.max_partitions {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }

@@ -63,7 +63,7 @@ pub(crate) struct Groups {
     access: Arc<Access>,
     clock: Arc<dyn Clock>,
     time: GroupTime,
-    limits: Limits,
+    limits: RwLock<Arc<Limits>>,
     /// What all members take, as far as it is counted.
     membership_bytes: AtomicU64,
     events: Option<Arc<Events>>,
@@ -86,12 +86,21 @@ impl Groups {
             access,
             clock,
             time: GroupTime::default(),
-            limits,
+            limits: RwLock::new(Arc::new(limits)),
             membership_bytes: AtomicU64::new(0),
             events,
             patterns: AllPatterns::default(),
             next_generation: AtomicU64::new(0),
         }
+    }
+
+    /// From now on these hold, for members that come or ask for something else.
+    pub(crate) fn set_limits(&self, limits: &Arc<Limits>) {
+        *self.limits.write() = Arc::clone(limits);
+    }
+
+    fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits.read())
     }
 
     /// The groups' time: it does not pass while the broker stands still, as nobody can be heard meanwhile.
@@ -108,7 +117,7 @@ impl Groups {
     pub(crate) fn join(&self, request: &JoinGroupRequest, peer: Peer<'_>) -> Result<JoinGroupResponse, BrokerError> {
         let name = GroupName::new_public(&request.group)?;
         let timeouts = self.timeouts(request)?;
-        let subscription = Subscription::new(&request.topics, &request.patterns, &self.limits, &self.patterns)?;
+        let subscription = Subscription::new(&request.topics, &request.patterns, &self.limits(), &self.patterns)?;
         // Matching may take its time: the others are not to wait for it.
         let mut asked = Asked::new(Arc::new(subscription), Seen::now(self, peer.principal));
         asked.look(self, peer.principal);
@@ -141,14 +150,14 @@ impl Groups {
     ) -> Result<Assignment, BrokerError> {
         let (now, id) = (self.now(), request.member);
         state.tick(name, now);
-        let limit = self.limits.max_group_members;
+        let limit = self.limits().max_group_members;
         if !state.seats.contains_key(&id) && state.seats.len() as u64 >= u64::from(limit) {
             return Err(BrokerError::TooMany { what: Counted::GroupMembers, limit: limit.into() });
         }
         if asked.seen != Seen::now(self, peer.principal) {
             asked.look(self, peer.principal);
         }
-        let limit = self.limits.max_membership_bytes;
+        let limit = self.limits().max_membership_bytes;
         let bytes = asked.subscription.bytes().saturating_add(state.new_topic_bytes(&asked.topics));
         if self.membership_bytes.load(Ordering::Relaxed).saturating_add(bytes) > limit {
             return Err(BrokerError::TooMany { what: Counted::MembershipBytes, limit });
@@ -177,7 +186,7 @@ impl Groups {
     }
 
     fn timeouts(&self, request: &JoinGroupRequest) -> Result<Timeouts, BrokerError> {
-        let limits = &self.limits;
+        let limits = &*self.limits();
         let session = limits.min_session_timeout..=limits.max_session_timeout;
         let session = choose("session_timeout_ms", request.session_timeout_ms, limits.default_session_timeout, session)?;
         let processing = limits.min_processing_timeout..=limits.max_processing_timeout;
@@ -195,7 +204,7 @@ impl Groups {
         if let Some(cell) = cells.get(name).filter(|cell| !cell.lock().dead) {
             return Ok(Arc::clone(cell));
         }
-        let limit = self.limits.max_active_groups;
+        let limit = self.limits().max_active_groups;
         if !cells.contains_key(name) && cells.len() as u64 >= u64::from(limit) {
             return Err(BrokerError::TooMany { what: Counted::ActiveGroups, limit: limit.into() });
         }
@@ -207,8 +216,8 @@ impl Groups {
     fn new_cell(&self, name: &GroupName) -> Cell {
         let first = (self.clock.now() / 1_000_000).max(self.next_generation.load(Ordering::Relaxed));
         let waits = Waits {
-            first: nanos(self.limits.group_initial_delay),
-            returning: nanos(self.limits.group_return_delay.max(self.limits.group_initial_delay)),
+            first: nanos(self.limits().group_initial_delay),
+            returning: nanos(self.limits().group_return_delay.max(self.limits().group_initial_delay)),
         };
         Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), self.events.clone())
     }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use hermit_proto::session::{BodyError, BodyReader, BodyWriter, Durability};
 use hermit_proto::{LeaderEpoch, ProducerId, TopicId, TopicName, crc32c};
 
-use crate::topic::{TopicMeta, TopicSettings};
+use crate::topic::{AS_BROKER, Inherited, NEVER, TopicMeta, TopicSettings};
 
 /// No record is larger: a topic's name has 255 bytes at most.
 const MAX_BODY_BYTES: usize = 4096;
@@ -218,17 +218,27 @@ pub(super) fn read_meta(body: &mut BodyReader<'_>) -> Result<TopicMeta, BodyErro
 fn write_settings(settings: &TopicSettings, body: &mut BodyWriter<'_>) {
     body.flag(settings.durability == Durability::Os);
     body.flag(settings.compaction);
-    body.u64(settings.retention_age_ms);
-    body.u64(settings.retention_bytes);
+    let Inherited { retention_age, retention_bytes } = settings.inherited;
+    // To an earlier release this is an age that nothing reaches.
+    body.u64(if retention_age { AS_BROKER } else { settings.retention_age_ms });
+    body.u64(if retention_bytes { AS_BROKER } else { settings.retention_bytes });
     body.u64(settings.segment_bytes);
 }
 
 fn read_settings(body: &mut BodyReader<'_>) -> Result<TopicSettings, BodyError> {
+    let durability = if body.flag("durability")? { Durability::Os } else { Durability::Sync };
+    let compaction = body.flag("compaction")?;
+    let (age, bytes) = (body.u64("retention_age_ms")?, body.u64("retention_bytes")?);
+    let inherited = Inherited { retention_age: age == AS_BROKER, retention_bytes: bytes == AS_BROKER };
+    // What is inherited is not known here.
+    let own = |value| if value == AS_BROKER { NEVER } else { value };
+    let (retention_age_ms, retention_bytes) = (own(age), own(bytes));
     Ok(TopicSettings {
-        durability: if body.flag("durability")? { Durability::Os } else { Durability::Sync },
-        compaction: body.flag("compaction")?,
-        retention_age_ms: body.u64("retention_age_ms")?,
-        retention_bytes: body.u64("retention_bytes")?,
+        durability,
+        compaction,
+        retention_age_ms,
+        retention_bytes,
         segment_bytes: body.u64("segment_bytes")?,
+        inherited,
     })
 }

@@ -64,7 +64,7 @@ pub(super) async fn serve(broker: &Broker, listener: TcpListener) {
 fn take_in(broker: &Broker, tasks: &mut JoinSet<()>, stream: TcpStream, peer: std::net::SocketAddr) {
     broker.counters().accepted();
     let (connected, entry) = (broker.connect(), broker.door().enter(PeerAddress::of(peer.ip())));
-    let broker = broker.clone();
+    let broker = broker.for_connection();
     tasks.spawn(async move {
         connection::run(&broker, stream, peer, entry).await;
         drop(connected);

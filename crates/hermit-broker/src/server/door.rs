@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -14,9 +14,9 @@ use crate::limits::Limits;
 /// Counts connections.
 #[derive(Debug)]
 pub(crate) struct Door {
-    max_connections: usize,
-    max_connections_per_address: usize,
-    max_handshakes: usize,
+    max_connections: AtomicUsize,
+    max_connections_per_address: AtomicUsize,
+    max_handshakes: AtomicUsize,
     state: Mutex<State>,
     turned_away: AtomicU64,
     put_out: AtomicU64,
@@ -55,20 +55,27 @@ pub struct ConnectionCounts {
 impl Door {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
-            max_connections: limits.max_connections,
-            max_connections_per_address: limits.max_connections_per_address,
-            max_handshakes: limits.max_handshakes,
+            max_connections: AtomicUsize::new(limits.max_connections),
+            max_connections_per_address: AtomicUsize::new(limits.max_connections_per_address),
+            max_handshakes: AtomicUsize::new(limits.max_handshakes),
             state: Mutex::default(),
             turned_away: AtomicU64::new(0),
             put_out: AtomicU64::new(0),
         })
     }
 
+    /// From now on these hold. Nobody who is in is put out by lower ones.
+    pub(crate) fn set_limits(&self, limits: &Limits) {
+        self.max_connections.store(limits.max_connections, Ordering::Relaxed);
+        self.max_connections_per_address.store(limits.max_connections_per_address, Ordering::Relaxed);
+        self.max_handshakes.store(limits.max_handshakes, Ordering::Relaxed);
+    }
+
     /// Lets a connection begin its handshake. Where that makes too many, an older one has to go: the oldest from the address that has most of them,
     /// so that a flood from one address puts out its own.
     pub(crate) fn enter(self: &Arc<Self>, address: PeerAddress) -> Entry {
         let mut state = self.state.lock();
-        if state.waiting.len() >= self.max_handshakes {
+        if state.waiting.len() >= self.max_handshakes.load(Ordering::Relaxed) {
             self.put_out.fetch_add(1, Ordering::Relaxed);
             state.put_out_one();
         }
@@ -149,10 +156,12 @@ impl Entry {
         let door = Arc::clone(&self.door);
         let mut state = door.state.lock();
         let from_there = state.open_by_address.get(&self.address).copied().unwrap_or_default();
-        let refused = if state.open >= door.max_connections {
-            Some((Counted::Connections, door.max_connections))
-        } else if from_there >= door.max_connections_per_address {
-            Some((Counted::ConnectionsOfAddress, door.max_connections_per_address))
+        let most = door.max_connections.load(Ordering::Relaxed);
+        let most_from_there = door.max_connections_per_address.load(Ordering::Relaxed);
+        let refused = if state.open >= most {
+            Some((Counted::Connections, most))
+        } else if from_there >= most_from_there {
+            Some((Counted::ConnectionsOfAddress, most_from_there))
         } else {
             None
         };

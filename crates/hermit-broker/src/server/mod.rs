@@ -57,7 +57,7 @@ impl Broker {
             let _senders_live =
                 connections.wait_for(|count| *count == 0).await.is_ok() && held.wait_for(|count| *count == 0).await.is_ok();
         };
-        if tokio::time::timeout(self.limits().drain_timeout, drained).await.is_err() {
+        if tokio::time::timeout(self.live().limits.drain_timeout, drained).await.is_err() {
             tracing::warn!(connections = self.connections(), "not all connections could be drained in time; they are cut off");
             self.advance(Phase::Cutting);
             let cut = connections.wait_for(|count| *count == 0);

@@ -35,7 +35,8 @@ pub(super) fn open_all(
     clean: bool,
 ) -> OpenPartitions {
     let start = Start { clean, leader_epoch: state.epoch };
-    let live: Vec<&TopicMeta> = state.topics.values().filter(|entry| entry.stage == Stage::Live).map(|entry| &entry.meta).collect();
+    let live = state.topics.values().filter(|entry| entry.stage == Stage::Live);
+    let live: Vec<TopicMeta> = live.map(|entry| entry.meta.resolved(&config.topic_defaults)).collect();
     let jobs: Vec<(usize, PartitionId)> =
         live.iter().enumerate().flat_map(|(topic, meta)| (0..meta.partitions).map(move |p| (topic, PartitionId(p)))).collect();
     let progress = config.start_progress.as_deref();
@@ -74,7 +75,7 @@ pub(super) fn open_all(
         open.reports.push(report);
     }
     let topics = live.into_iter().zip(partitions);
-    open.topics = topics.map(|(meta, partitions)| Arc::new(Topic { meta: meta.clone(), partitions })).collect();
+    open.topics = topics.map(|(meta, partitions)| Arc::new(Topic { meta, partitions })).collect();
     open
 }
 

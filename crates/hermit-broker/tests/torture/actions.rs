@@ -75,8 +75,10 @@ fn create(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> R
         retention_bytes,
         ..TopicConfig::default()
     };
-    let settings =
-        TopicSettings { segment_bytes: hermit_broker::MIN_SEGMENT_BYTES, ..TopicSettings::default() }.with(&config).unwrap();
+    let settings = TopicSettings { segment_bytes: hermit_broker::MIN_SEGMENT_BYTES, ..TopicSettings::default() }
+        .for_new_topics()
+        .with(&config)
+        .unwrap();
     world.tell(format!("create {name} with {partitions}: {settings:?}"));
     if broker.topic(&TopicName::new(name).unwrap()).is_ok() {
         let refused = broker.create_topic(name, 1, &config);

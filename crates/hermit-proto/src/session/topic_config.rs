@@ -19,9 +19,10 @@ pub struct TopicConfig {
     pub durability: Option<Durability>,
     /// Whether only the newest record of each key is kept. Tag 2, u8: 0 no, 1 yes.
     pub compaction: Option<bool>,
-    /// Records are deleted when this many ms have passed since their append; `u64::MAX`: never. Tag 3, u64.
+    /// Records are deleted when this many ms have passed since their append; `u64::MAX`: never; in a request `u64::MAX - 1`: as the
+    /// broker's default, also when that changes, which is what a new topic does without this. Tag 3, u64.
     pub retention_age_ms: Option<u64>,
-    /// The oldest segments are deleted when a partition has more bytes; `u64::MAX`: never. Tag 4, u64.
+    /// The oldest segments are deleted when a partition has more bytes; `u64::MAX` and `u64::MAX - 1` as above. Tag 4, u64.
     pub retention_bytes: Option<u64>,
     /// Bytes at which a segment is rolled. Tag 5, u64.
     pub segment_bytes: Option<u64>,

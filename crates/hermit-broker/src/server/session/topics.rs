@@ -50,7 +50,7 @@ impl Session {
             Ok(request) => request,
             Err(error) => return self.tell(unit.correlation(), &error),
         };
-        let creates = request.create_missing && self.broker.config().create_topics;
+        let creates = request.create_missing && self.broker.live().create_topics;
         let (broker, authority) = (self.broker.clone(), self.rights.authority().clone());
         let correlation = unit.correlation();
         // For who may not create, nothing is: he could tell by the order of the answers what there is.
@@ -236,7 +236,7 @@ fn by_name(broker: &Broker, authority: &Authority, name: &str, create_missing: b
     match broker.topic(&name) {
         Err(BrokerError::UnknownTopic { .. }) if create_missing => {
             authority.check_topic(name.as_str(), AccessOperations::CREATE, "topic")?;
-            broker.topic_for_producer(&name, broker.config().default_partitions)
+            broker.topic_for_producer(&name, broker.live().default_partitions)
         }
         found => found,
     }

@@ -80,7 +80,7 @@ async fn find(broker: &Broker, name: TopicName, partition: PartitionId) -> Resul
     let topic = match broker.topic(&name) {
         Ok(topic) if !name.is_internal() => topic,
         _ => {
-            if broker.config().create_topics {
+            if broker.live().create_topics {
                 check_create(broker, &name)?;
             }
             let broker = broker.clone();
