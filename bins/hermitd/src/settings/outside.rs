@@ -32,15 +32,17 @@ impl Gathered {
         }
         self.notes.extend(writable_by_others(dir));
         match import::look(dir) {
-            Ok(Found::Older | Found::Unfinished { .. }) if settings.import == ImportName::Never => {
+            Ok(found @ (Found::Older | Found::Unfinished { .. })) if settings.import == ImportName::Never => {
+                let old_dir = if let Found::Unfinished { from } = &found { from } else { dir };
                 let message = format!(
-                    "`import` is \"never\", and {} holds the data of an older HermitMQ: set it to \"auto\", or choose another `data_dir`",
-                    dir.display()
+                    "`import` is `never`, and {} holds the data of an older HermitMQ: set it to `auto`, run `hermit-cli log import {}`, or choose another `data_dir`",
+                    dir.display(),
+                    old_dir.display()
                 );
                 self.wrong(&["import", "data_dir"], message);
             }
             Ok(Found::Older) => {
-                self.notes.push(format!("{} holds the data of an older HermitMQ: a start takes them over", dir.display()))
+                self.notes.push(format!("{} holds the data of an older HermitMQ: a start takes them over", dir.display()));
             }
             Ok(_) => {}
             Err(error) => self.wrong(&["data_dir"], format!("`data_dir` is {}: {error}", dir.display())),
