@@ -126,11 +126,11 @@ fn beyond_loopback_it_asks_for_logins_or_for_the_word_that_none_are_meant() {
     let file = dir.path().join("h.toml");
     fs::write(&file, "threads = 2\nlisten = \"0.0.0.0:0\"\n").unwrap();
     let (_, said) = run(&["--config", file.to_str().unwrap()]);
-    assert!(said.contains("h.toml:2: `listen`"), "{said}");
+    assert!(said.contains("h.toml:2:10: `listen`"), "{said}");
     let file = dir.path().join("old.json");
     fs::write(&file, "{\"server\": {\"host\": \"\", \"port\": 0}}").unwrap();
     let (_, said) = run(&["--config", file.to_str().unwrap()]);
-    assert!(said.contains("old.json:1: `server.") && said.contains("0.0.0.0:0"), "{said}");
+    assert!(said.contains("old.json:1:`server.") && said.contains("0.0.0.0:0"), "{said}");
 }
 
 #[test]

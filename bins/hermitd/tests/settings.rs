@@ -228,7 +228,7 @@ fn sighup_changes_what_can_be_changed_and_says_what_cannot() {
     admin.create_topic("follows", 1, TopicConfig::default()).unwrap();
     let own = TopicConfig { retention_age_ms: Some(5_000_000), ..TopicConfig::default() };
     admin.create_topic("has-its-own", 1, own).unwrap();
-    let age = |topic: &str| admin.describe_topics([topic]).unwrap().remove(0).config.retention_age_ms.unwrap();
+    let age = |topic: &str| admin.describe_topic(topic).unwrap().config.retention_age_ms.unwrap();
     assert_eq!((age("follows"), age("has-its-own")), (72 * 3_600_000, 5_000_000));
 
     let said = daemon.reload("retention_age = \"24h\"\nthreads = 3\nmax_partitions = 2\nlog = \"debug\"\n", READ);
@@ -261,6 +261,6 @@ fn sighup_changes_what_can_be_changed_and_says_what_cannot() {
     drop(daemon);
     let daemon = Daemon::start(dir.path(), "retention_age = \"2h\"\n");
     let client = Client::builder().server(&daemon.address).request_timeout(PATIENCE).connect().unwrap();
-    let age = |topic: &str| client.admin().describe_topics([topic]).unwrap().remove(0).config.retention_age_ms.unwrap();
+    let age = |topic: &str| client.admin().describe_topic(topic).unwrap().config.retention_age_ms.unwrap();
     assert_eq!((age("follows"), age("has-its-own")), (2 * 3_600_000, 5_000_000));
 }

@@ -217,7 +217,7 @@ fn the_old_settings_file_is_taken_and_what_it_means_is_told_loudly() {
     let log = daemon.stop();
     assert!(log.contains("durability=Sync") && !log.contains("loses those"), "{log}");
     let log = Daemon::start(with_config()).stop();
-    assert!(log.contains("durability=Os") && log.contains("loses those of the last 250 ms"), "{log}");
+    assert!(log.contains("durability=Os") && log.contains("loses those of the last 250ms"), "{log}");
 }
 
 #[test]

@@ -13,8 +13,9 @@ use super::value::{Raw, whole};
 pub(super) fn take(path: &str, text: &str, gathered: &mut Gathered) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let at = |span: Option<Range<usize>>| place(path, text, span.map_or(0, |span| span.start));
-    let (table, errors) = DeTable::parse_recoverable(text);
+    let (table, mut errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
+        errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
         for error in errors {
             gathered.findings.add(at(error.span()), error.message().trim_end());
         }

@@ -32,7 +32,7 @@ pub(super) struct Gathered {
     /// The older settings file that says when to flush, and by that what an answer means.
     pub(super) older_flush: Option<String>,
     /// The settings whose values cannot be used: what follows from them is not told, too.
-    broken: BTreeSet<String>,
+    pub(super) broken: BTreeSet<String>,
 }
 
 impl Gathered {

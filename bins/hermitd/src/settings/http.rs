@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn it_is_an_address_or_off() {
         let settle = |http: Option<&str>| {
-            let mut gathered = Gathered::default();
-            gathered.given = Given { http: http.map(str::to_owned), ..Given::default() };
+            let given = Given { http: http.map(str::to_owned), ..Given::default() };
+            let mut gathered = Gathered { given, ..Gathered::default() };
             (gathered.settle_http(), gathered.findings.0.first().map(ToString::to_string))
         };
         assert_eq!(settle(Some("off")), (None, None));

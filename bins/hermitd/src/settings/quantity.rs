@@ -8,8 +8,8 @@ use super::value::{Value, quoted, whole};
 
 const BYTE_UNITS: [(&str, u64); 10] = [
     ("B", 1),
-    ("kB", 1000),
     ("KB", 1000),
+    ("kB", 1000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
@@ -52,10 +52,11 @@ impl Time {
 }
 
 impl Bytes {
+    /// In the unit that makes the smallest whole number of it.
     fn show(bytes: u64) -> String {
-        let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        match units.iter().find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor)) {
-            Some((factor, unit)) => quoted(format!("{} {unit}", bytes / factor)),
+        let exact = BYTE_UNITS.iter().filter(|(_, factor)| *factor > 1 && bytes >= *factor && bytes.is_multiple_of(*factor));
+        match exact.max_by_key(|(_, factor)| *factor) {
+            Some((unit, factor)) => quoted(format!("{} {unit}", bytes / factor)),
             // What TOML cannot have as a number, it can as a text.
             None if i64::try_from(bytes).is_err() => quoted(bytes.to_string()),
             None => bytes.to_string(),
@@ -248,8 +249,8 @@ mod tests {
             ("4097", 4097, "4097"),
             ("256 MiB", 256 << 20, "\"256 MiB\""),
             ("256MiB", 256 << 20, "\"256 MiB\""),
-            ("10 GB", 10_000_000_000, "10000000000"),
-            ("1kB", 1000, "1000"),
+            ("10 GB", 10_000_000_000, "\"10 GB\""),
+            ("1kB", 1000, "\"1 kB\""),
             ("1 TiB", 1 << 40, "\"1 TiB\""),
         ] {
             assert_eq!(Bytes::from_text(text), Ok(Bytes(bytes)), "{text}");

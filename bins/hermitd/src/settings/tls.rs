@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     fn with(change: impl FnOnce(&mut Given)) -> Result<Option<TlsConfig>, Vec<String>> {
-        let mut gathered = Gathered::default();
-        gathered.given = Given { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Given::default() };
+        let given = Given { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Given::default() };
+        let mut gathered = Gathered { given, ..Gathered::default() };
         change(&mut gathered.given);
         let settled = gathered.settle_tls();
         if gathered.findings.0.is_empty() {
