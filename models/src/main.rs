@@ -1,4 +1,4 @@
-//! Every interleaving of what wakes and waits in the broker and its log: `cargo xtask loom`.
+//! The interleavings of what wakes and waits in the broker, its log and the SDK: `cargo xtask loom`.
 //!
 //! The files are the product's own, compiled here with locks and wake-ups whose orders loom chooses; what they need of other crates stands in
 //! `stand_ins/`, and what they need of their own in `world.rs`. A model ends when all its threads do: a lost wake-up is a deadlock, which loom reports.

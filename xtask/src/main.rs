@@ -37,9 +37,9 @@ enum Task {
     Counts(runs::Passed),
     /// Every fuzz target of `fuzz/`, for its share of MINUTES.
     Fuzz(fuzz::Fuzz),
-    /// Every interleaving of what wakes and waits, as far as loom's models go.
+    /// The interleavings of what wakes and waits, as far as loom's models go.
     Loom,
-    /// The codec, and the log over files and memory, under miri (nightly).
+    /// The codec, and what is pure of the log, under miri (nightly).
     Miri,
     /// The tests that use threads, under thread sanitizer (nightly).
     Tsan,

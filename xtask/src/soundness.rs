@@ -1,4 +1,4 @@
-//! Checks of what tests alone do not show: every interleaving of small models (loom), undefined behaviour (miri), data races (thread sanitizer). By
+//! Checks of what tests alone do not show: the interleavings of small models (loom), undefined behaviour (miri), data races (thread sanitizer). By
 //! command and not part of the gate: miri and the sanitizer need a nightly toolchain, and all of them time.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::step::Step;
 use crate::workspace::Workspace;
 
-/// Runs the models of the parts that wake and wait: a crate of its own, in which the broker's files are compiled with loom's locks.
+/// Runs the models of the parts that wake and wait: a crate of its own, in which files of the product are compiled with loom's locks.
 pub(crate) fn loom() -> Result<()> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("loom").display().to_string();
