@@ -13,6 +13,9 @@ pub struct HttpConfig {
     pub body_timeout: Duration,
     /// A client must take a byte in this time while something is being sent. Default 60 s.
     pub write_timeout: Duration,
+    /// Whether `/metrics` shows each partition, some 15 series of 100 bytes, and not only topics. Default: yes. To be switched off where there are so many of them
+    /// that Prometheus should not keep them.
+    pub metrics_per_partition: bool,
 }
 
 impl Default for HttpConfig {
@@ -22,6 +25,7 @@ impl Default for HttpConfig {
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
+            metrics_per_partition: true,
         }
     }
 }

@@ -68,6 +68,11 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Starting", "the broker is starting: /readyz tells how far it is").retryable()
     }
 
+    /// Others are doing what was asked for.
+    pub(crate) fn busy(detail: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", detail).retryable()
+    }
+
     pub(crate) fn stopping() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ShuttingDown", "the broker is stopping").retryable()
     }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
 use axum::routing::get;
+use axum::{Extension, Router};
 
 use crate::auth::Client;
-use crate::blocking::blocking;
+use crate::metrics::Scrapes;
 use crate::problem::Problem;
 use crate::stage::Standing;
-use crate::{health, metrics, routes};
+use crate::{health, routes};
 
 pub(crate) fn router(standing: Arc<Standing>) -> Router {
     let (api, _description) = routes::api().split_for_parts();
@@ -30,6 +30,7 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UnknownMethod", "this path does not take this method").field("method")
         })
         .layer(axum::middleware::map_response(guarded))
+        .layer(Extension(Scrapes::new(standing.config().metrics_per_partition)))
         .with_state(standing)
 }
 
@@ -44,15 +45,7 @@ async fn guarded(mut response: Response) -> Response {
 }
 
 /// The metrics: for who may administer the broker, as they name all topics and groups.
-async fn scrape(client: Client) -> Result<Response, Problem> {
+async fn scrape(client: Client, Extension(scrapes): Extension<Scrapes>, headers: HeaderMap) -> Result<Response, Problem> {
     client.caller.check_broker()?;
-    let broker = client.broker.clone();
-    // It looks at every partition.
-    let text = blocking(move || {
-        let mut text = String::new();
-        metrics::write(&broker, &mut text);
-        Ok(text)
-    })
-    .await?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    scrapes.answer(client.broker.clone(), &headers).await
 }

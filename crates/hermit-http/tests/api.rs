@@ -197,7 +197,7 @@ async fn the_broker_tells_of_itself() {
     assert!(server.get("/api/v1/settings").await.good()["settings"].is_object());
     assert_eq!(server.get("/api/v1/whoami").await.good(), json!({"user": "", "login": "anonymous"}));
     let metrics = server.get("/metrics").await;
-    assert!(metrics.status == 200 && metrics.body.ends_with("# EOF\n"), "{}", metrics.body);
+    assert!(metrics.status == 200 && metrics.body.contains("\nhermit_connections{state=\"open\"} 0\n"), "{}", metrics.body);
     let page = server.get("/api/v1").await;
     assert!(page.status == 200 && page.head.contains("text/html") && !page.body.contains("//"), "{}", page.head);
     assert_eq!(server.get("/nowhere").await.problem(), (404, "path".into()));

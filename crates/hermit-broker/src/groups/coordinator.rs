@@ -25,6 +25,7 @@ use crate::error::{BrokerError, Counted};
 use crate::events::Events;
 use crate::limits::Limits;
 use crate::registry::{Registry, TopicListener};
+use crate::server::{Line, LineGate};
 use crate::topic::Topic;
 
 /// Bytes of a client's name that are kept.
@@ -70,6 +71,9 @@ pub(crate) struct Groups {
     patterns: AllPatterns,
     /// No group begins with a generation below this: one of the same name may have got so far.
     next_generation: AtomicU64,
+    /// Clients can come and go as fast as they like.
+    joined: LineGate,
+    left: LineGate,
 }
 
 impl Groups {
@@ -91,6 +95,8 @@ impl Groups {
             events,
             patterns: AllPatterns::default(),
             next_generation: AtomicU64::new(0),
+            joined: LineGate::new(),
+            left: LineGate::new(),
         }
     }
 
@@ -174,7 +180,9 @@ impl Groups {
                 seat.principal = peer.principal.clone();
             }
             None => {
-                tracing::info!(group = %name, member = %id, ?client, %address, "a member joined");
+                if let Line::Write { left_out } = self.joined.line() {
+                    tracing::info!(group = %name, member = %id, ?client, %address, left_out, "a member joined");
+                }
                 state
                     .seats
                     .insert(id, Seat { subscription, client, address, principal: peer.principal.clone(), beat: 0, waiter: None });
@@ -332,7 +340,9 @@ impl Groups {
                 seat.wake();
             }
             state.changed = true;
-            tracing::info!(group = %name, member = %id, "a member left");
+            if let Line::Write { left_out } = self.left.line() {
+                tracing::info!(group = %name, member = %id, left_out, "a member left");
+            }
             Ok(())
         })
     }

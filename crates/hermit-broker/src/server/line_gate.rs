@@ -30,18 +30,33 @@ pub(crate) struct Lines {
     pub(super) turned_away: LineGate,
     /// Connections that could not be taken in.
     pub(super) not_taken_in: LineGate,
+    /// What a consumer of version 1 was not given, as it cannot be read.
+    pub(super) passed_over: LineGate,
+    /// Positions of groups of version 1 that were moved.
+    pub(super) moved: LineGate,
+    /// Positions that were asked for, and cannot be read.
+    pub(super) unreadable: LineGate,
 }
 
 impl Lines {
     pub(crate) fn new() -> Self {
         let gate = LineGate::new;
-        Self { ended: gate(), closed: gate(), refused_logins: gate(), turned_away: gate(), not_taken_in: gate() }
+        Self {
+            ended: gate(),
+            closed: gate(),
+            refused_logins: gate(),
+            turned_away: gate(),
+            not_taken_in: gate(),
+            passed_over: gate(),
+            moved: gate(),
+            unreadable: gate(),
+        }
     }
 }
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// It is written; so many were left out in the period before.
     Write {
         left_out: u64,
@@ -50,12 +65,12 @@ pub(super) enum Line {
 }
 
 impl LineGate {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { began: Instant::now(), state: AtomicU64::new(0) }
     }
 
     /// Asks for a line.
-    pub(super) fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> Line {
         self.line_at(self.began.elapsed())
     }
 

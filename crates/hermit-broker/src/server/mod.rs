@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 pub use door::ConnectionCounts;
 pub(crate) use door::Door;
-pub(crate) use line_gate::Lines;
+pub(crate) use line_gate::{Line, LineGate, Lines};
 pub(crate) use warmer::Warmer;
 
 #[cfg(any(test, feature = "fuzzing"))]

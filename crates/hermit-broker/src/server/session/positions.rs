@@ -13,6 +13,7 @@ use super::state::Session;
 use crate::broker::{Broker, Position, Stored};
 use crate::error::{BrokerError, status_of, to_wire};
 use crate::partition::Partition;
+use crate::server::Line;
 
 impl Session {
     pub(super) fn commit(&mut self, unit: &Unit) {
@@ -115,8 +116,10 @@ fn stored(broker: &Broker, group: &GroupName, topic: TopicId, partition: Partiti
             ..missing(topic, partition, Status::Ok)
         },
         Err(error) => {
-            if matches!(error, BrokerError::PartitionDown { .. }) {
-                tracing::warn!(%group, error = %crate::error::line(&error), "committed positions cannot be read");
+            if matches!(error, BrokerError::PartitionDown { .. })
+                && let Line::Write { left_out } = broker.lines().unreadable.line()
+            {
+                tracing::warn!(%group, left_out, error = %crate::error::line(&error), "committed positions cannot be read");
             }
             missing(topic, partition, status_of(&error))
         }

@@ -17,6 +17,7 @@ use crate::broker::{Phase, reached};
 use crate::error::BrokerError;
 use crate::limits::{TURN_BYTES, V1_GATHER_BYTES};
 use crate::partition::Partition;
+use crate::server::Line;
 use crate::server::connection::{Connection, End};
 use crate::server::reader::{Reader, Step, Warmed};
 use crate::server::sendfile::FileRange;
@@ -99,17 +100,21 @@ fn position(
     topic: &TopicName,
     partition: &Partition,
 ) -> Result<Offset, BrokerError> {
-    let bounds = partition.bounds()?;
+    let (bounds, lines) = (partition.bounds()?, connection.broker.lines());
     let Some(committed) = connection.broker.committed(group, partition.topic(), partition.id())? else {
         return Ok(bounds.log_start);
     };
     let mut from = committed.offset;
     if let Err(BrokerError::Diverged { end, .. }) = partition.check_epoch(from, committed.leader_epoch) {
-        tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %end, "records that the group had read were lost; its position was moved");
+        if let Line::Write { left_out } = lines.moved.line() {
+            tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %end, left_out, "records that the group had read were lost; its position was moved");
+        }
         from = end;
     }
     if from > bounds.high_watermark {
-        tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %bounds.high_watermark, "the group's position lies beyond the end; it was moved");
+        if let Line::Write { left_out } = lines.moved.line() {
+            tracing::warn!(%group, %topic, partition = %partition.id(), position = %from, moved_to = %bounds.high_watermark, left_out, "the group's position lies beyond the end; it was moved");
+        }
         from = bounds.high_watermark;
     }
     Ok(from.max(bounds.log_start))
@@ -201,7 +206,9 @@ impl Consumer<'_> {
                 Ok(None) => {}
                 Err(BrokerError::Log(LogError::Corrupt { from, next })) => {
                     let (topic, partition) = (self.partition.topic(), self.partition.id());
-                    tracing::error!(peer = %self.connection.transport.peer, %topic, %partition, %from, %next, "a damaged range was passed over");
+                    if let Line::Write { left_out } = self.connection.broker.lines().passed_over.line() {
+                        tracing::error!(peer = %self.connection.transport.peer, %topic, %partition, %from, %next, left_out, "a damaged range was passed over");
+                    }
                     self.go_on_at(self.from.offset.max(next));
                 }
                 // Retention overtook the consumer.
@@ -272,6 +279,7 @@ impl Consumer<'_> {
             max_set_bytes,
             room_bytes,
             stream: &self.connection.stream,
+            lines: &self.connection.broker.lines().passed_over,
         }
     }
 

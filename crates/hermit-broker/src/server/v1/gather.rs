@@ -12,6 +12,7 @@ use crate::limits::{V1_GATHER_BYTES, V1_SENDFILE_FROM_BYTES};
 use crate::partition::Partition;
 use crate::server::connection::End;
 use crate::server::stream::Stream;
+use crate::server::{Line, LineGate};
 
 /// Room that a thread keeps.
 const KEEP_BYTES: usize = 2 * V1_GATHER_BYTES;
@@ -57,6 +58,8 @@ pub(super) struct Gathering<'a> {
     /// Bytes that are read.
     pub(super) room_bytes: u64,
     pub(super) stream: &'a Stream,
+    /// Tells of what cannot be read.
+    pub(super) lines: &'a LineGate,
 }
 
 /// What a gathering came to.
@@ -128,7 +131,9 @@ impl Gathering<'_> {
                 Err(fault) if gathered.next.sent_bytes > 0 => return Err(Fault::Ends(End::Refused(fault))),
                 Err(fault) => {
                     let (topic, partition) = (self.partition.topic(), self.partition.id());
-                    tracing::error!(%topic, %partition, offset = %frame.prefix.offset(), fault, "records of a set cannot be read, and were passed over");
+                    if let Line::Write { left_out } = self.lines.line() {
+                        tracing::error!(%topic, %partition, offset = %frame.prefix.offset(), fault, left_out, "records of a set cannot be read, and were passed over");
+                    }
                 }
             }
             if frame.prefix.next_offset() > gathered.next.offset {

@@ -1,0 +1,361 @@
+//! From the broker's numbers to samples: one metric after the other, in pieces, so that no more than a piece of the text is held.
+
+use hermit_broker::metrics::{
+    BrokerMetrics, ByName, ConnectionMetrics, DiskMetrics, GroupMetrics, Health, MemoryMetrics, PartitionMetrics, ProcessMetrics,
+    RecoveryMetrics, TopicMetrics, UpkeepMetrics,
+};
+use hermit_broker::proto::{PartitionId, TopicId};
+
+use super::encode::{Encoder, Format, Labels};
+use super::families::{self, Family};
+
+/// A piece of text is handed over once it is so long, or one metric is done.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// All metrics as text, piece by piece. It holds the numbers of one moment, and nothing of the broker.
+pub(super) struct Exposition {
+    metrics: BrokerMetrics,
+    process: Option<ProcessMetrics>,
+    topics: Vec<TopicTotals>,
+    groups: Vec<GroupTotals>,
+    /// Empty where partitions are not shown.
+    partition_labels: Vec<Labels>,
+    encoder: Encoder,
+    shows_partitions: bool,
+    step: usize,
+    /// How far the metric at hand is, in partitions or positions.
+    at: usize,
+}
+
+/// A topic's partitions added up.
+struct TopicTotals {
+    labels: Labels,
+    received: u64,
+    received_bytes: u64,
+    batches: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+    messages: u64,
+    size_bytes: u64,
+    segments: u64,
+    partitions: u64,
+    unwritable: u64,
+    damaged_ranges: u64,
+}
+
+/// A group's lag in one topic.
+struct GroupTotals {
+    labels: Labels,
+    messages: u64,
+    /// In seconds, of the partition that is longest behind.
+    seconds: Option<f64>,
+    partitions: Vec<PartitionLag>,
+}
+
+struct PartitionLag {
+    partition: PartitionId,
+    messages: u64,
+    seconds: Option<f64>,
+}
+
+type PartitionValue = fn(&PartitionMetrics) -> u64;
+type TopicValue = fn(&TopicTotals) -> u64;
+
+const TOPIC_FAMILIES: [(Family, TopicValue); 11] = [
+    (families::TOPIC_RECEIVED, |topic| topic.received),
+    (families::TOPIC_RECEIVED_BYTES, |topic| topic.received_bytes),
+    (families::TOPIC_BATCHES, |topic| topic.batches),
+    (families::TOPIC_DELIVERED, |topic| topic.delivered),
+    (families::TOPIC_DELIVERED_BYTES, |topic| topic.delivered_bytes),
+    (families::TOPIC_MESSAGES, |topic| topic.messages),
+    (families::TOPIC_SIZE, |topic| topic.size_bytes),
+    (families::TOPIC_SEGMENTS, |topic| topic.segments),
+    (families::TOPIC_PARTITIONS, |topic| topic.partitions),
+    (families::TOPIC_UNWRITABLE, |topic| topic.unwritable),
+    (families::TOPIC_DAMAGED, |topic| topic.damaged_ranges),
+];
+
+const PARTITION_FAMILIES: [(Family, PartitionValue); 11] = [
+    (families::PARTITION_RECEIVED, |partition| partition.log.appended_records),
+    (families::PARTITION_RECEIVED_BYTES, |partition| partition.log.appended_bytes),
+    (families::PARTITION_DELIVERED, |partition| partition.delivered_records),
+    (families::PARTITION_DELIVERED_BYTES, |partition| partition.delivered_bytes),
+    (families::PARTITION_START, |partition| partition.log.bounds.log_start.0),
+    (families::PARTITION_HIGH_WATERMARK, |partition| partition.log.bounds.high_watermark.0),
+    (families::PARTITION_END, |partition| partition.log.bounds.log_end.0),
+    (families::PARTITION_SIZE, |partition| partition.log.size_bytes),
+    (families::PARTITION_SEGMENTS, |partition| partition.log.segments),
+    (families::PARTITION_WRITABLE, |partition| u64::from(partition.health == Health::Good)),
+    (families::PARTITION_DAMAGED, |partition| partition.log.fenced_ranges),
+];
+
+/// What is not of topics and partitions comes first, and the last line last.
+const FIRST_PARTITION_STEP: usize = 1;
+const GROUP_STEP: usize = FIRST_PARTITION_STEP + PARTITION_FAMILIES.len();
+const LAG_STEP: usize = GROUP_STEP + 1;
+const LAG_TIME_STEP: usize = LAG_STEP + 1;
+const LAST_STEP: usize = LAG_TIME_STEP + 1;
+
+impl Exposition {
+    pub(super) fn new(metrics: BrokerMetrics, process: Option<ProcessMetrics>, format: Format, shows_partitions: bool) -> Self {
+        let topics: Vec<_> = metrics.topics.iter().map(TopicTotals::of).collect();
+        let partition_labels = if shows_partitions { partition_labels(&metrics.topics, &topics) } else { Vec::new() };
+        let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &metrics.topics)).collect();
+        let encoder = Encoder::new(format);
+        Self { metrics, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
+    }
+
+    fn take_step(&mut self) {
+        match self.step {
+            0 => {
+                broker(&mut self.encoder, &self.metrics);
+                if let Some(process) = &self.process {
+                    show_process(&mut self.encoder, process);
+                }
+                for (family, value) in TOPIC_FAMILIES {
+                    self.encoder.begin(&family);
+                    self.topics.iter().for_each(|topic| {
+                        self.encoder.sample(&topic.labels, value(topic));
+                    });
+                }
+            }
+            GROUP_STEP => self.group_totals(),
+            LAG_STEP => {
+                return self.lags(&families::GROUP_PARTITION_LAG, |encoder, labels, lag| {
+                    encoder.sample(labels, lag.messages);
+                });
+            }
+            LAG_TIME_STEP => {
+                return self.lags(&families::GROUP_PARTITION_LAG_TIME, |encoder, labels, lag| {
+                    if let Some(seconds) = lag.seconds {
+                        encoder.sample(labels, seconds);
+                    }
+                });
+            }
+            LAST_STEP => self.encoder.end(),
+            step => {
+                if let Some((family, value)) = PARTITION_FAMILIES.get(step - FIRST_PARTITION_STEP) {
+                    return self.partitions(family, *value);
+                }
+            }
+        }
+        self.step += 1;
+    }
+
+    /// Goes on with a metric of partitions until a piece is full.
+    fn partitions(&mut self, family: &Family, value: PartitionValue) {
+        if self.at == 0 && self.shows_partitions {
+            self.encoder.begin(family);
+        }
+        let partitions = self.metrics.topics.iter().flat_map(|topic| &topic.partitions);
+        for (partition, labels) in partitions.zip(&self.partition_labels).skip(self.at) {
+            self.encoder.sample(labels, value(partition));
+            self.at += 1;
+            if self.encoder.len() >= PIECE_BYTES {
+                return;
+            }
+        }
+        (self.step, self.at) = (self.step + 1, 0);
+    }
+
+    fn group_totals(&mut self) {
+        let encoder = &mut self.encoder;
+        encoder.single(&families::GROUPS, self.metrics.groups.len() as u64 + self.metrics.groups_left_out);
+        encoder.single(&families::GROUPS_LEFT_OUT, self.metrics.groups_left_out);
+        encoder.begin(&families::GROUP_MEMBERS);
+        for group in &self.metrics.groups {
+            encoder.sample(&Labels::of([("group", group.name.as_str())]), group.members);
+        }
+        encoder.begin(&families::GROUP_LAG);
+        for group in &self.groups {
+            encoder.sample(&group.labels, group.messages);
+        }
+        encoder.begin(&families::GROUP_LAG_TIME);
+        for group in &self.groups {
+            if let Some(seconds) = group.seconds {
+                encoder.sample(&group.labels, seconds);
+            }
+        }
+    }
+
+    /// Goes on with a metric of groups' partitions until a piece is full.
+    fn lags(&mut self, family: &Family, show: impl Fn(&mut Encoder, &Labels, &PartitionLag)) {
+        if self.at == 0 && self.shows_partitions {
+            self.encoder.begin(family);
+        }
+        let groups = if self.shows_partitions { self.groups.as_slice() } else { &[] };
+        let lags = groups.iter().flat_map(|group| group.partitions.iter().map(move |lag| (group, lag)));
+        for (group, lag) in lags.skip(self.at) {
+            let labels = group.labels.and("partition", &lag.partition.to_string());
+            show(&mut self.encoder, &labels, lag);
+            self.at += 1;
+            if self.encoder.len() >= PIECE_BYTES {
+                return;
+            }
+        }
+        (self.step, self.at) = (self.step + 1, 0);
+    }
+}
+
+impl Iterator for Exposition {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        while self.step <= LAST_STEP {
+            self.take_step();
+            if self.encoder.len() >= PIECE_BYTES {
+                break;
+            }
+        }
+        Some(self.encoder.take()).filter(|piece| !piece.is_empty())
+    }
+}
+
+impl TopicTotals {
+    fn of(topic: &TopicMetrics) -> Self {
+        let labels = Labels::of([("topic", topic.topic.meta.name.as_str())]);
+        let sum = |value: PartitionValue| topic.partitions.iter().map(value).fold(0, u64::wrapping_add);
+        Self {
+            labels,
+            received: sum(|partition| partition.log.appended_records),
+            received_bytes: sum(|partition| partition.log.appended_bytes),
+            batches: sum(|partition| partition.log.appended_batches),
+            delivered: sum(|partition| partition.delivered_records),
+            delivered_bytes: sum(|partition| partition.delivered_bytes),
+            messages: sum(|partition| partition.log.bounds.high_watermark.0.saturating_sub(partition.log.bounds.log_start.0)),
+            size_bytes: sum(|partition| partition.log.size_bytes),
+            segments: sum(|partition| partition.log.segments),
+            partitions: topic.partitions.len() as u64,
+            unwritable: sum(|partition| u64::from(partition.health != Health::Good)),
+            damaged_ranges: sum(|partition| partition.log.fenced_ranges),
+        }
+    }
+}
+
+/// Those of all partitions, in their order.
+fn partition_labels(topics: &[TopicMetrics], totals: &[TopicTotals]) -> Vec<Labels> {
+    let pairs = topics.iter().zip(totals);
+    let labels = pairs.flat_map(|(topic, totals)| {
+        topic.partitions.iter().map(|partition| totals.labels.and("partition", &partition.partition.to_string()))
+    });
+    labels.collect()
+}
+
+/// A group's lags by topic. A topic that is gone by now is left out.
+fn group_totals(group: &GroupMetrics, topics: &[TopicMetrics]) -> Vec<GroupTotals> {
+    let name_of = |id: TopicId| topics.iter().find(|topic| topic.topic.meta.id == id).map(|topic| &topic.topic.meta.name);
+    let by_topic = group.partitions.chunk_by(|a, b| a.topic == b.topic);
+    let totals = by_topic.filter_map(|lags| {
+        let topic = name_of(lags.first()?.topic)?;
+        let labels = Labels::of([("group", group.name.as_str()), ("topic", topic.as_str())]);
+        let partitions = lags.iter().map(|lag| PartitionLag {
+            partition: lag.partition,
+            messages: lag.messages,
+            seconds: lag.time.map(|time| time.as_secs_f64()),
+        });
+        let partitions: Vec<_> = partitions.collect();
+        let messages = partitions.iter().map(|lag| lag.messages).fold(0, u64::saturating_add);
+        let seconds = partitions.iter().filter_map(|lag| lag.seconds).reduce(f64::max);
+        Some(GroupTotals { labels, messages, seconds, partitions })
+    });
+    totals.collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times since 1970 lose less than a microsecond")]
+fn epoch_seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn broker(encoder: &mut Encoder, metrics: &BrokerMetrics) {
+    encoder.begin(&families::BUILD_INFO).sample(&Labels::of([("version", env!("CARGO_PKG_VERSION"))]), 1);
+    encoder.single(&families::START_TIME, epoch_seconds(metrics.started_at));
+    encoder.single(&families::TOPICS, metrics.topics.len());
+    let partitions = || metrics.topics.iter().flat_map(|topic| &topic.partitions);
+    encoder.begin(&families::PARTITIONS);
+    for (name, health) in [("good", Health::Good), ("read_only", Health::ReadOnly), ("down", Health::Down)] {
+        let count = partitions().filter(|partition| partition.health == health).count();
+        encoder.sample(&Labels::of([("health", name)]), count);
+    }
+    encoder.single(&families::PARTITIONS_DAMAGED, partitions().filter(|partition| partition.log.fenced_ranges > 0).count());
+    connections(encoder, &metrics.connections);
+    by_name(encoder, &families::LOGINS, "kind", &metrics.logins);
+    by_name(encoder, &families::LOGIN_FAILURES, "reason", &metrics.failed_logins);
+    by_name(encoder, &families::REQUEST_ERRORS, "status", &metrics.refusals);
+    let MemoryMetrics { used_bytes, max_bytes } = metrics.memory;
+    encoder.single(&families::MEMORY_USED, used_bytes);
+    encoder.single(&families::MEMORY_LIMIT, max_bytes);
+    if let Some(metrics) = &metrics.disk {
+        disk(encoder, metrics);
+    }
+    encoder.histogram(&families::APPEND_TIME, &metrics.times.append);
+    encoder.histogram(&families::FLUSH_TIME, &metrics.times.flush);
+    let RecoveryMetrics { clean, partitions, bytes, time } = metrics.recovery;
+    encoder.single(&families::RECOVERY_CLEAN, u8::from(clean));
+    encoder.single(&families::RECOVERY_PARTITIONS, partitions);
+    encoder.single(&families::RECOVERY_BYTES, bytes);
+    encoder.single(&families::RECOVERY_TIME, time.as_secs_f64());
+    upkeep(encoder, &metrics.upkeep);
+}
+
+fn connections(encoder: &mut Encoder, metrics: &ConnectionMetrics) {
+    encoder.begin(&families::CONNECTIONS);
+    encoder.sample(&Labels::of([("state", "open")]), metrics.now.open);
+    encoder.sample(&Labels::of([("state", "handshake")]), metrics.now.in_handshake);
+    encoder.single(&families::CONNECTIONS_LIMIT, metrics.max_open);
+    encoder.single(&families::CONNECTIONS_ACCEPTED, metrics.accepted);
+    encoder.single(&families::ACCEPT_ERRORS, metrics.not_taken_in);
+    by_name(encoder, &families::CONNECTIONS_CLOSED, "reason", &metrics.ended);
+}
+
+fn by_name(encoder: &mut Encoder, family: &Family, label: &'static str, counts: &ByName) {
+    encoder.begin(family);
+    for (name, count) in counts {
+        encoder.sample(&Labels::of([(label, *name)]), count);
+    }
+}
+
+fn disk(encoder: &mut Encoder, metrics: &DiskMetrics) {
+    let DiskMetrics { free_bytes, total_bytes, low_bytes, is_low, held_bytes } = *metrics;
+    encoder.single(&families::DISK_FREE, free_bytes);
+    encoder.single(&families::DISK_SIZE, total_bytes);
+    encoder.single(&families::DISK_THRESHOLD, low_bytes);
+    encoder.single(&families::DISK_LOW, u8::from(is_low));
+    encoder.single(&families::DISK_HELD, held_bytes);
+}
+
+fn upkeep(encoder: &mut Encoder, metrics: &UpkeepMetrics) {
+    let UpkeepMetrics { retention, trims, compaction, compaction_rounds, compaction_frames, scrub } = metrics;
+    let all = [("retention", retention), ("trim", trims), ("compaction", compaction)];
+    let families = [families::FREED_SEGMENTS, families::FREED_BYTES, families::UPKEEP_FAILURES];
+    for (at, family) in families.iter().enumerate() {
+        encoder.begin(family);
+        for (by, freed) in all {
+            let value = [freed.segments, freed.bytes, freed.failures];
+            // Who trims is told himself when that fails.
+            if let Some(value) = value.get(at).filter(|_| at < 2 || by != "trim") {
+                encoder.sample(&Labels::of([("by", by)]), value);
+            }
+        }
+    }
+    encoder.single(&families::COMPACTION_ROUNDS, compaction_rounds);
+    encoder.single(&families::COMPACTION_FRAMES, compaction_frames);
+    encoder.single(&families::SCRUB_SEGMENTS, scrub.segments);
+    encoder.single(&families::SCRUB_BYTES, scrub.bytes);
+    encoder.single(&families::SCRUB_DAMAGED, scrub.damaged_ranges);
+    encoder.single(&families::SCRUB_INDEXES, scrub.rebuilt_indexes);
+    encoder.single(&families::SCRUB_ERRORS, scrub.read_errors);
+    encoder.single(&families::SCRUB_PASSES, scrub.passes);
+    encoder.single(&families::SCRUB_BEGAN, epoch_seconds(scrub.pass_began_at));
+    encoder.single(&families::SCRUB_ENDED, epoch_seconds(scrub.pass_ended_at));
+}
+
+fn show_process(encoder: &mut Encoder, process: &ProcessMetrics) {
+    encoder.single(&families::CPUS, process.cpus);
+    encoder.single(&families::PROCESS_CPU, process.cpu_seconds);
+    encoder.single(&families::PROCESS_RESIDENT, process.resident_bytes);
+    encoder.single(&families::PROCESS_VIRTUAL, process.virtual_bytes);
+    encoder.single(&families::PROCESS_THREADS, process.threads);
+    encoder.single(&families::PROCESS_OPEN_FDS, process.open_fds);
+    encoder.single(&families::PROCESS_MAX_FDS, process.max_fds);
+    encoder.single(&families::PROCESS_START, process.start_time_seconds);
+}
