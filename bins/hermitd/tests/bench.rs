@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hermit_bench::case::{Case, Effort, Load, Safety, consume, durable, idle, lag, memory, produce, sdk, start};
+use hermit_bench::case::{Case, Effort, Load, Safety, consume, durable, http, idle, lag, memory, produce, sdk, start};
 use hermit_bench::drive::v1_consume::{Check, Consume, Extent};
 use hermit_bench::drive::{Job, Until, v2_consume};
 use hermit_bench::lab::Lab;
@@ -60,11 +60,12 @@ fn one_case_of_each_kind() {
         sdk(sdk::Side::Produce(hermit_load::Results::PerBatch), true),
         sdk(sdk::Side::Consume(hermit_load::Check::Order), false),
         sdk(sdk::Side::Consume(hermit_load::Check::Order), true),
-        Load::SyncLatency(durable::OneAtATime { protocol: Protocol::V1, under_load: true }),
+        Load::SyncLatency(durable::OneAtATime { protocol: Protocol::V1, beside: Some(16) }),
         Load::EndToEnd(lag::Plan { shares: vec![50], safety: Safety::Os }),
         Load::Start(start::Plan { partitions: 3 }),
         Load::Memory(memory::Plan { protocol: Protocol::V1, payload_bytes: 100 }),
         Load::Idle(idle::Plan { protocol: Protocol::V2, count: 20 }),
+        Load::Http(http::Plan { connections: 2, records: 10, value_bytes: 100, safety: Safety::Sync }),
     ];
     let mut findings = Vec::new();
     for load in loads {

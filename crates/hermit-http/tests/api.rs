@@ -1,5 +1,4 @@
 //! Topics, records, groups: what the API does.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 

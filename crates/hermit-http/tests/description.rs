@@ -1,5 +1,4 @@
 //! The description of the API is the one that is committed.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! What is refused: bad input, foreign pages, too much of anything.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 

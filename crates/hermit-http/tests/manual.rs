@@ -1,5 +1,4 @@
 //! The commands of the manual do what it says.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! What is told while the broker starts and stops.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 

@@ -1,0 +1,91 @@
+//! HTTP as the program serves it: where it listens, and what becomes of a taken port.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT: &str = "127.0.0.1:15672";
+
+fn hermitd(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
+    command.env_clear().arg("--data-dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(args).stdin(Stdio::null());
+    command
+}
+
+/// Starts it, and gives the line that it says when it is ready.
+fn start(mut command: Command) -> (Child, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line)
+}
+
+fn stop(mut child: Child) {
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success());
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_says_where_and_answers_there_until_it_is_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (child, line) = start(hermitd(dir.path(), &["--http", "127.0.0.1:0"]));
+    let address = line.trim_end().split(' ').find_map(|word| word.strip_prefix("http=")).unwrap_or_else(|| panic!("{line:?}"));
+    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/topics"] {
+        let answer = get(address, path);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    }
+    assert!(get(address, "/api/v1/settings").contains(r#""http":"\"127.0.0.1:0\"""#), "{}", get(address, "/api/v1/settings"));
+    let address = address.to_owned();
+    stop(child);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_taken_port_refuses_the_start_if_it_was_asked_for_and_else_http_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = hermitd(dir.path(), &["--http", &address]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains(&address) && said.contains("--http"), "{said}");
+    // Somebody else may have the default port already, which is as good.
+    let _taken = TcpListener::bind(DEFAULT);
+    let (child, line) = start(hermitd(dir.path(), &[]));
+    assert!(line.starts_with("ready hermit=") && !line.contains("http="), "{line:?}");
+    stop(child);
+}
+
+#[test]
+fn other_machines_reach_it_only_where_that_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = hermitd(dir.path(), &["--http", "0.0.0.0:0", "--check"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("`http` is 0.0.0.0:0") && said.contains("--authentication on"), "{said}");
+    for meant in [["--insecure", "true"], ["--authentication", "on"]] {
+        let accepted = hermitd(dir.path(), &["--http", "0.0.0.0:0", "--check", meant[0], meant[1]]).output().unwrap();
+        assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    }
+}
