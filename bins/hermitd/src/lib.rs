@@ -1,7 +1,9 @@
 //! `hermitd`: settings, wiring and signals around `hermit-broker`. No interface for others: a library so that what is read from outside can be fuzzed.
 
+mod allocator;
 mod descriptors;
 mod http;
+mod listener;
 mod notify;
 mod reload;
 mod run;
@@ -11,6 +13,7 @@ mod takeover;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+pub use allocator::Allocator;
 use settings::Invocation;
 use settings::finding::Findings;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: hermitd::Allocator = hermitd::Allocator;
 
 fn main() -> ExitCode {
     hermitd::run_process()

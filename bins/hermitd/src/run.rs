@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
@@ -13,9 +12,10 @@ use tracing_subscriber::EnvFilter;
 use crate::http::{self, Http};
 use crate::reload::{Reload, SetFilter};
 use crate::settings::{Settings, Sources};
-use crate::{descriptors, notify, say, takeover};
+use crate::{descriptors, listener, notify, say, takeover};
 
-/// Threads for requests that wait for the disk, such as creating topics.
+/// Threads for requests that wait for the disk, such as creating topics. Searches and TLS handshakes, of which the broker does so many at a time as there are processors
+/// and half as many, have others beside these: a flood of either leaves the rest their turn.
 const BLOCKING_THREADS: usize = 8;
 /// Time that they have to end once the data directory is closed.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,9 +28,10 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.threads)
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS + 2 * processors)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -70,7 +71,7 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut rel
     // These and no others: a name may stand for something else the next time.
     let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     settings.check_reach(&addresses)?;
-    let listener = TcpListener::bind(&*addresses).await.map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
+    let listener = listener::listen(&addresses).map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn({
         let broker = broker.clone();

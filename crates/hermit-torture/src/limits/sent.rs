@@ -71,7 +71,7 @@ impl fmt::Display for Sent {
         let (slow, peak, announced) = (self.slow, mib(self.peak_bytes), mib(ANNOUNCED_BYTES.into()));
         write!(
             f,
-            "{slow} frames of {announced} sent slowly, then {} at full speed in {:.1?}: peak {peak} (freed memory given back at once)",
+            "{slow} frames of {announced} sent slowly, then {} at full speed in {:.1?}: peak {peak}",
             self.whole, self.whole_took
         )?;
         for (times, what) in [(&self.small, "small"), (&self.large, "large")] {
@@ -95,10 +95,8 @@ impl fmt::Display for Sent {
 ///
 /// # Errors
 /// When something does not run, or is refused that should not be. What was not kept of a promise is no error here.
-pub async fn measure(mut setup: Setup, count: usize, over: Duration, whole: usize) -> Result<Sent> {
+pub async fn measure(setup: Setup, count: usize, over: Duration, whole: usize) -> Result<Sent> {
     raise_descriptor_limit()?;
-    // What is measured is what the broker holds. By default the allocator keeps for a while what was freed, which is some large frames.
-    setup.under = vec!["env".into(), "MIMALLOC_PURGE_DELAY=0".into()];
     let broker = Hermitd::start(setup).await?;
     let mut session = Session::open(broker.address()).await?;
     let config = TopicConfig { durability: Some(Durability::Os), segment_bytes: Some(256 << 20), ..TopicConfig::default() };
