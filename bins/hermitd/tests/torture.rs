@@ -27,6 +27,18 @@ async fn clients_of_all_kinds_see_a_few_kills_and_no_promise_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn users_and_rules_are_after_kills_what_was_answered_before_them() {
+    let (_dir, setup) = setup();
+    let plan = kill::Plan::new(3, 11);
+    let load = workload::Plan { rate: 100.0, max_bytes: 4 << 10, churn: false, ..plan.load };
+    let plan = kill::Plan { load, logins: true, calm: Duration::from_secs(2), ..plan };
+    let report = kill::run(setup, &plan, |_, _, _| {}).await.unwrap();
+    assert!(report.is_good(), "{report}");
+    let counts = report.logins.unwrap();
+    assert!(counts.made > 0 && counts.comparisons > 0 && counts.let_in > 0 && counts.not_allowed > 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_runs_full_refuses_and_everything_else_goes_on() {
     let (dir, setup) = setup();
     let mount = match Mount::create(dir.path(), DISK_BYTES) {

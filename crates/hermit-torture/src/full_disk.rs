@@ -115,7 +115,7 @@ pub async fn run(mut setup: Setup, mount: &Mount, plan: &Plan, mut said: impl Fn
         recoveries.push(recovery);
     }
     run.workload.finish().await?;
-    kill::conclude(broker, &target, &recorder, begun, recoveries).await
+    kill::conclude(broker, &target, &recorder, None, begun, recoveries).await
 }
 
 struct Run {

@@ -14,6 +14,7 @@ pub use report::{Recovery, Report};
 
 use self::deeds::Fate;
 use crate::check::history::Deed;
+use crate::logins::{self, Guests, Users};
 use crate::server::{Hermitd, Setup};
 use crate::workload::{self, Recorder, Target, Workload, read_final_log};
 
@@ -29,6 +30,8 @@ pub struct Plan {
     pub deeds: usize,
     /// The load.
     pub load: workload::Plan,
+    /// Whether everybody has to log in, and users come and go as well.
+    pub logins: bool,
     /// Between two deeds, at most.
     pub calm: Duration,
     /// What befalls the broker when is drawn from this.
@@ -47,7 +50,7 @@ impl Plan {
             max_bytes: 1 << 20,
             seed,
         };
-        Self { deeds, load, calm: Duration::from_secs(5), seed }
+        Self { deeds, load, logins: false, calm: Duration::from_secs(5), seed }
     }
 }
 
@@ -65,11 +68,22 @@ pub fn arguments() -> Vec<std::ffi::OsString> {
 /// When something does not run: the broker does not come up again, or does not stop; a client gives up.
 pub async fn run(mut setup: Setup, plan: &Plan, mut said: impl FnMut(usize, Deed, &Recovery)) -> Result<Report> {
     setup.args.extend(arguments());
+    if plan.logins {
+        setup.args.extend(logins::arguments());
+    }
     let begun = Instant::now();
     let mut broker = Hermitd::start_at(setup, free_address()?).await?;
-    let (target, recorder) = (Target::open(broker.address()), Recorder::default());
+    let (mut random, recorder) = (fastrand::Rng::with_seed(plan.seed), Recorder::default());
+    let (mut target, mut guests) = (Target::open(broker.address()), None);
+    if plan.logins {
+        let mut random = random.fork();
+        let Users { worker, admin } = logins::prepare(&broker, &mut random).await.context("the first users")?;
+        (target, guests) = (worker, Some(Guests::new(admin, recorder.clone(), random)));
+    }
     let mut workload = Workload::start(target.clone(), recorder.clone(), &plan.load).await?;
-    let mut random = fastrand::Rng::with_seed(plan.seed);
+    if let Some(guests) = &guests {
+        workload.spawn_guests(guests.clone());
+    }
     let mut recoveries = Vec::new();
     for number in 1..=plan.deeds {
         sleep(plan.calm.mul_f64(random.f64())).await;
@@ -82,7 +96,7 @@ pub async fn run(mut setup: Setup, plan: &Plan, mut said: impl FnMut(usize, Deed
     // What is read in the end is what a broker finds that was killed last.
     sleep(plan.calm.mul_f64(0.2)).await;
     workload.finish().await?;
-    conclude(broker, &target, &recorder, begun, recoveries).await
+    conclude(broker, &target, &recorder, guests.as_ref(), begun, recoveries).await
 }
 
 /// Restarts the broker, reads everything that it holds, and checks.
@@ -90,6 +104,7 @@ pub(crate) async fn conclude(
     mut broker: Hermitd,
     target: &Target,
     recorder: &Recorder,
+    guests: Option<&Guests>,
     begun: Instant,
     recoveries: Vec<Recovery>,
 ) -> Result<Report> {
@@ -98,12 +113,16 @@ pub(crate) async fn conclude(
     broker.restart().await?;
     let reading = read_final_log(target, recorder);
     let held = timeout(READS_WITHIN, reading).await.context("reading everything stalls")??;
+    if let Some(guests) = guests {
+        timeout(READS_WITHIN, guests.conclude()).await.context("looking at all users stalls")??;
+    }
     broker.stop().await?;
     let mut history = recorder.take();
     history.held = held;
     let events = history.events.len();
     let (totals, violations) = tokio::task::spawn_blocking(move || history.check()).await?;
-    Ok(Report { totals, events, recoveries, worked_for, took: begun.elapsed(), violations })
+    let logins = guests.map(Guests::counts);
+    Ok(Report { totals, logins, events, recoveries, worked_for, took: begun.elapsed(), violations })
 }
 
 /// An address for the whole run.

@@ -6,6 +6,7 @@ pub mod full_disk;
 pub mod group;
 pub mod kill;
 pub mod limits;
+pub mod logins;
 pub mod memory;
 pub mod real;
 pub mod sendfile;

@@ -70,6 +70,9 @@ enum Run {
         /// Only those with a full disk.
         #[arg(long)]
         full_disk: bool,
+        /// Only those where everybody has to log in, and users, tokens and rules are made, changed and removed.
+        #[arg(long, conflicts_with = "full_disk")]
+        logins: bool,
         /// To fail, rather than to leave out what this machine cannot do.
         #[arg(long)]
         require: bool,
@@ -203,9 +206,9 @@ async fn run(run: Run) -> Result<()> {
         Run::Groups { place, stream, kills, seconds, seed } => {
             share(&place, &stream, kills, Duration::from_secs(seconds), seed.unwrap_or_else(|| fastrand::u64(..))).await
         }
-        Run::Torture { place, kill, full_disk, require, seed } => {
+        Run::Torture { place, kill, full_disk, logins, require, seed } => {
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-            torture(&place, Deeds { kills: kill, full_disk, require }, seed).await
+            torture(&place, Deeds { kills: kill, full_disk, logins, require }, seed).await
         }
         Run::Soak { place, minutes, seed } => {
             soak(&place, Duration::from_secs(60 * minutes), seed.unwrap_or_else(|| fastrand::u64(..))).await
@@ -253,17 +256,33 @@ async fn share(place: &Place, stream: &Stream, kills: usize, over: Duration, see
 struct Deeds {
     kills: usize,
     full_disk: bool,
+    logins: bool,
     require: bool,
 }
 
 /// A tenth of the deeds falls on a full disk.
 const FULL_DISK_SHARE: usize = 10;
 
+impl Deeds {
+    fn on_full_disk(self) -> usize {
+        match self {
+            Self { full_disk: true, kills, .. } => kills,
+            Self { logins: true, .. } => 0,
+            Self { kills, .. } => kills / FULL_DISK_SHARE,
+        }
+    }
+
+    /// Of so many, those where everybody has to log in: a quarter to a half.
+    fn with_logins(self, deeds: usize, seed: u64) -> usize {
+        if self.logins { deeds } else { fastrand::Rng::with_seed(seed).usize(deeds / 4..=deeds / 2) }
+    }
+}
+
 async fn torture(place: &Place, deeds: Deeds, seed: u64) -> Result<()> {
     let (dir, setup) = place.prepare()?;
     // Kept, unless all is well.
     let dir = dir.keep();
-    let full = if deeds.full_disk { deeds.kills } else { deeds.kills / FULL_DISK_SHARE };
+    let full = deeds.on_full_disk();
     let mount = Mount::create(&dir, full_disk::DISK_BYTES);
     let full = match &mount {
         Err(Unable(why)) if deeds.require => bail!("no full disk here: {why}"),
@@ -277,10 +296,16 @@ async fn torture(place: &Place, deeds: Deeds, seed: u64) -> Result<()> {
     let say = |number: usize, deed: Deed, recovery: &Recovery| {
         println!("{number:>4} {deed:<24} ready in {} ms", recovery.ready_after.as_millis());
     };
-    println!("{} deeds, {full} of them on a full disk, seed {seed}, in {}", deeds.kills, dir.display());
-    if !deeds.full_disk {
-        let plan = kill::Plan::new(deeds.kills - full, seed);
-        conclude(&kill::run(setup.clone(), &plan, say).await.with_context(kept)?).with_context(kept)?;
+    let others = if deeds.full_disk { 0 } else { deeds.kills - full };
+    let logins = deeds.with_logins(others, seed);
+    println!("{} deeds, {logins} of them with logins, {full} on a full disk, seed {seed}, in {}", deeds.kills, dir.display());
+    for (count, with_logins) in [(others - logins, false), (logins, true)] {
+        if count > 0 {
+            let plan = kill::Plan { logins: with_logins, ..kill::Plan::new(count, seed) };
+            let place = if with_logins { "logins" } else { "open" };
+            let setup = Setup::new(&setup.binary, &dir.join(place));
+            conclude(&kill::run(setup, &plan, say).await.with_context(kept)?).with_context(kept)?;
+        }
     }
     if let Ok(mount) = &mount
         && full > 0

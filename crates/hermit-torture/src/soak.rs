@@ -91,7 +91,7 @@ pub async fn run(mut setup: Setup, plan: &Plan, mut said: impl FnMut(&Incarnatio
     }
     let visits = visitors.stop().await?;
     workload.finish().await?;
-    let history = kill::conclude(broker, &target, &recorder, begun, recoveries).await?;
+    let history = kill::conclude(broker, &target, &recorder, None, begun, recoveries).await?;
     Ok(Report { verdicts: slope::judge(&incarnations), incarnations, visits, history })
 }
 

@@ -24,9 +24,10 @@ use tokio::time::{Instant, sleep};
 
 pub use place::Pace;
 pub use recorder::{Counts, Recorder};
-pub use target::Target;
+pub use target::{Login, Target};
 
 use self::topics::Places;
+use crate::logins::Guests;
 
 /// Between two looks whether readers have come to the end.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -96,6 +97,11 @@ impl Workload {
         places.spawn_readers(plan, &mut readers, || context(&readers_stop));
         readers.spawn(watcher::run(context(&readers_stop), places.clone()));
         Ok(Self { target, recorder, places, producers, readers, stop_producers, stop_readers })
+    }
+
+    /// Has users come and go beside it, until producers are told to stop.
+    pub fn spawn_guests(&mut self, guests: Guests) {
+        self.producers.spawn(guests.run(self.stop_producers.subscribe()));
     }
 
     /// Whether a client has given up, and why.

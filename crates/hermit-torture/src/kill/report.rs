@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::check::Violations;
 use crate::check::history::{Deed, Totals};
+use crate::logins::Counts;
 
 /// One deed, and how the broker came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Recovery {
 pub struct Report {
     /// What the history adds up to.
     pub totals: Totals,
+    /// What was done with users, where everybody had to log in.
+    pub logins: Option<Counts>,
     /// Events in it.
     pub events: usize,
     /// All deeds.
@@ -60,6 +63,9 @@ impl fmt::Display for Report {
         writeln!(f, "read       {reads:>9} records by all readers")?;
         writeln!(f, "committed  {commits:>9} times")?;
         writeln!(f, "in the end {held:>9} records; {} events checked", self.events)?;
+        if let Some(logins) = &self.logins {
+            write!(f, "{logins}")?;
+        }
         for (deed, count) in deeds.iter().filter(|(deed, _)| **deed != Deed::Serves) {
             writeln!(f, "{deed:<24} {count:>6}")?;
         }

@@ -1,6 +1,6 @@
 //! A version-2 session that counts every byte that it receives.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,7 +13,7 @@ use hermit_proto::{
     CorrelationId, FrameLimits, FrameSalt, FrameView, HEADER_SIZE, Header, LeaderEpoch, Offset, PartitionId, TopicId, magic,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// Longer than any answer takes; what is not there by then does not come.
@@ -52,9 +52,25 @@ impl Session {
     /// When there is no broker, or it refuses.
     pub async fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+        Self::begin(stream, &HelloRequest::new("hermit-torture")).await
+    }
+
+    /// Connects from an address of this machine, and says hello so.
+    ///
+    /// # Errors
+    ///
+    /// When there is no broker, or it refuses.
+    pub async fn open_as(from: IpAddr, address: SocketAddr, hello: &HelloRequest) -> Result<Self> {
+        let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.bind((from, 0).into()).with_context(|| format!("cannot connect from {from}"))?;
+        let stream = socket.connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+        Self::begin(stream, hello).await
+    }
+
+    async fn begin(stream: TcpStream, hello: &HelloRequest) -> Result<Self> {
         stream.set_nodelay(true)?;
         let mut session = Self { stream, last_correlation: 0, body: Vec::new(), received_bytes: 0 };
-        session.ask(&HelloRequest::new("hermit-torture")).await?;
+        session.ask(hello).await?;
         Ok(session)
     }
 

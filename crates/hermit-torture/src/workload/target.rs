@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hermit_client::{Client, ClientBuilder};
+use hermit_proto::Secret;
+use hermit_proto::session::HelloRequest;
 use hermit_proto::v1::Handshake;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -13,21 +15,60 @@ use tokio::time::timeout;
 /// A broker on this machine that does not take a connection by then is away.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
 
+/// What a client says who it is.
+#[derive(Debug, Clone)]
+pub enum Login {
+    /// A user, and its password.
+    Password(String, Secret),
+    /// A token.
+    Token(Secret),
+}
+
+impl Login {
+    /// The hello that says so.
+    #[must_use]
+    pub fn hello(&self) -> HelloRequest {
+        let hello = HelloRequest::new("hermit-torture");
+        match self {
+            Self::Password(user, password) => hello.with_password(user, password),
+            Self::Token(token) => hello.with_token(token),
+        }
+    }
+}
+
 /// Where clients connect to.
 #[derive(Debug, Clone)]
 pub struct Target {
     address: SocketAddr,
+    login: Option<Login>,
 }
 
 impl Target {
     /// A broker that asks nobody who he is.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, login: None }
+    }
+
+    /// The same broker, for somebody who logs in. Clients of version 1 cannot.
+    #[must_use]
+    pub fn login(&self, login: Login) -> Self {
+        Self { address: self.address, login: Some(login) }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     fn builder(&self) -> ClientBuilder {
-        Client::builder().server(self.address.to_string()).name("hermit-torture")
+        let builder = Client::builder().server(self.address.to_string()).name("hermit-torture");
+        match &self.login {
+            None => builder,
+            Some(Login::Password(user, password)) => builder.password(user, password.expose()),
+            Some(Login::Token(token)) => builder.token(token.expose()),
+        }
     }
 
     /// A client of the SDK; the broker may be away just now.
