@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let missing: [(&[&str], fn(&mut Given)); 7] = [
+        type Change = fn(&mut Given);
+        let missing: [(&[&str], Change); 7] = [
             (&["`tls_cert`"], |given| given.tls_cert = None),
             (&["`tls_key`"], |given| given.tls_key = None),
             (&["`tls_client_ca`"], |given| given.tls_client_auth = Some(ClientAuthName::Required)),
