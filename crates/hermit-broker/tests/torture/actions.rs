@@ -118,8 +118,8 @@ fn alter(world: &World, broker: &Broker, model: &mut Model, rng: &mut Rng) -> Re
     let Some((at, id)) = pick_topic(broker, model, rng) else { return Ok(()) };
     model.written += 1;
     let topic = &mut model.topics[at];
-    // Mostly another number each time, and none that retention would ever reach.
-    let retention_bytes = if rng.one_in(8) { 60_000 } else { NEVER - model.written };
+    // Mostly another number each time, and none that retention would ever reach; the last but one means the broker's default.
+    let retention_bytes = if rng.one_in(8) { 60_000 } else { NEVER - 1 - model.written };
     let config = TopicConfig {
         durability: Some(some_durability(rng)),
         compaction: Some(topic.keyed && rng.one_in(2)),
