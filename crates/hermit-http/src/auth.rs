@@ -8,7 +8,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hermit_broker::{Broker, Caller, Shown, StopHold};
+use hermit_broker::proto::session::AccessOperations;
+use hermit_broker::{Broker, Caller, LoginRefused, Shown, StopHold};
 
 use crate::problem::Problem;
 use crate::server::Peer;
@@ -20,6 +21,25 @@ pub(crate) struct Client {
     pub(crate) caller: Caller,
     pub(crate) broker: Broker,
     _hold: StopHold,
+}
+
+impl Client {
+    /// Whether something may be done with a topic of that name, by the users and rules that hold now: what was allowed when the request began need not be
+    /// once its body is here.
+    pub(crate) fn check_topic(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
+        self.renew()?;
+        Ok(self.caller.check_topic(name, operation)?)
+    }
+
+    /// The same of a group.
+    pub(crate) fn check_group(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
+        self.renew()?;
+        Ok(self.caller.check_group(name, operation)?)
+    }
+
+    fn renew(&mut self) -> Result<(), Problem> {
+        if self.caller.renew() { Ok(()) } else { Err(LoginRefused::Wrong.into()) }
+    }
 }
 
 impl FromRequestParts<Arc<Standing>> for Client {

@@ -32,9 +32,17 @@ pub(crate) struct Problem {
     wait_s: u64,
 }
 
+/// Longer texts are cut: they may repeat what the client has sent.
+const MAX_TEXT_BYTES: usize = 1024;
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+    text
+}
+
 impl Problem {
     pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
-        let (title, status, detail) = (title.to_owned(), status.as_u16(), detail.into());
+        let (title, status, detail) = (title.to_owned(), status.as_u16(), cut(detail.into()));
         Self { title, status, detail, field: None, retryable: false, stored: Vec::new(), wait_s: 1 }
     }
 
@@ -45,7 +53,7 @@ impl Problem {
 
     /// Names the field at fault.
     pub(crate) fn field(self, field: impl Into<String>) -> Self {
-        Self { field: Some(field.into()), ..self }
+        Self { field: Some(cut(field.into())), ..self }
     }
 
     /// The same request may succeed later.

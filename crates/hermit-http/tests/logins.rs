@@ -144,6 +144,44 @@ async fn a_stream_ends_when_its_right_is_taken_back() {
 }
 
 #[tokio::test]
+async fn what_was_allowed_before_a_body_came_is_looked_at_again() {
+    let server = server().await;
+    let (admin, anna) = (basic("admin", PASSWORD), basic("anna", "a-long-enough-password"));
+    server.send("POST", "/api/v1/topics", &[JSON, &admin], r#"{"name":"t"}"#).await.good();
+    let rules = r#"{"rules":[{"principal":"anna","resource":"topic","name":"t","operations":["administer"]}]}"#;
+    for (method, path, body) in [
+        ("POST", "/api/v1/topics/t/records", r#"{"value":"late"}"#),
+        ("POST", "/api/v1/topics/t/partitions/0/trim", "{}"),
+        ("PATCH", "/api/v1/topics/t", r#"{"partitions":2}"#),
+    ] {
+        for ends_login in [false, true] {
+            server.send("PUT", "/api/v1/users/anna", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
+            server.send("POST", "/api/v1/rules", &[JSON, &admin], rules).await.good();
+            let mut slow = TcpStream::connect(server.address).await.unwrap();
+            let length = body.len();
+            let head = format!(
+                "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{anna}\r\n{JSON}\r\ncontent-length: {length}\r\nexpect: 100-continue\r\n\r\n"
+            );
+            slow.write_all(head.as_bytes()).await.unwrap();
+            let mut text = String::new();
+            // Said when the body is asked for: who sends it is let in by then.
+            read_until(&mut slow, &mut text, "100 Continue").await;
+            if ends_login {
+                server.send("DELETE", "/api/v1/users/anna", &[&admin], "").await;
+            } else {
+                server.send("POST", "/api/v1/rules/delete", &[JSON, &admin], rules).await.good();
+            }
+            slow.write_all(body.as_bytes()).await.unwrap();
+            read_until(&mut slow, &mut text, if ends_login { "401" } else { "403" }).await;
+        }
+    }
+    let topic = server.send("GET", "/api/v1/topics/t", &[&admin], "").await.good();
+    assert_eq!(topic["partitions"].as_array().unwrap().len(), 1, "{topic}");
+    let records = server.send("GET", "/api/v1/topics/t/partitions/0/records", &[&admin], "").await.good();
+    assert_eq!(records["records"], json!([]));
+}
+
+#[tokio::test]
 async fn where_nobody_logs_in_secrets_are_refused() {
     let server = Server::start().await;
     assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic("anna", "x")], "").await.problem(), (403, "authorization".into()));

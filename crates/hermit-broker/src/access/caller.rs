@@ -6,13 +6,14 @@ use std::sync::Arc;
 use hermit_proto::session::{
     AccessOperations, AccessRule, ListGroupsResponse, LoginKind, MECHANISM_PLAIN, MECHANISM_TOKEN, PutUserRequest,
 };
-use hermit_proto::{Secret, UserName};
+use hermit_proto::{Secret, TopicName, UserName};
 use zeroize::Zeroizing;
 
 use super::{Asker, Authority, Began, Credential, Login, LoginError, Origin, Principal, Slot, check, is_local};
-use crate::broker::Broker;
+use crate::broker::{Broker, refuse_internal};
 use crate::error::BrokerError;
 use crate::signal::Signal;
+use crate::topic::Topic;
 
 /// What a client shows of who it is.
 #[derive(Clone, Copy)]
@@ -159,12 +160,35 @@ impl Caller {
     /// Looks again, where users or rules have changed; answers whether the login is still good. For what lasts longer than a request.
     pub fn renew(&mut self) -> bool {
         let access = self.broker.access();
-        if self.authority.is_open() || self.epoch == access.epoch() {
-            return true;
+        let has_ended = matches!(self.authority.principal(), Principal::Nobody);
+        if has_ended || self.authority.is_open() || self.epoch == access.epoch() {
+            return !has_ended;
         }
         self.epoch = access.epoch();
         self.authority = Authority::of(self.authority.principal().clone(), access);
-        self.authority.holds(&self.credential, access)
+        let holds = self.authority.holds(&self.credential, access);
+        if !holds {
+            // For good, whatever is asked of it from now on.
+            self.authority = Authority::nobody();
+        }
+        holds
+    }
+
+    /// The topic that the client is about to write to, created as the broker's defaults say where it is missing, if the settings and the client's rights
+    /// allow. Blocks while the disk syncs, where it creates one. That the client may write is for the caller to check.
+    ///
+    /// # Errors
+    /// [`BrokerError::UnknownTopic`], [`BrokerError::InternalTopic`], [`BrokerError::NotAuthorized`]; those of [`Broker::create_topic`].
+    pub fn topic_to_write(&self, name: &TopicName) -> Result<Arc<Topic>, BrokerError> {
+        refuse_internal(name)?;
+        let live = self.broker.live();
+        match self.broker.topic(name) {
+            Err(BrokerError::UnknownTopic { .. }) if live.create_topics => {
+                self.check_topic(name.as_str(), AccessOperations::CREATE)?;
+                self.broker.topic_for_producer(name, live.default_partitions)
+            }
+            found => found,
+        }
     }
 
     /// What is allowed on a topic of that name, whether or not there is one.

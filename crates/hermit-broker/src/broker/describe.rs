@@ -39,6 +39,13 @@ impl Broker {
         }
     }
 
+    /// Names and values of the settings in force, none of them a secret: as [`BrokerConfig::described_settings`](crate::BrokerConfig::described_settings) was
+    /// at the start or at the last [`reconfigure`](Self::reconfigure).
+    #[must_use]
+    pub fn described_settings(&self) -> Vec<(String, String)> {
+        self.live().described_settings.clone()
+    }
+
     /// Groups with members or positions.
     fn group_count(&self) -> usize {
         let mut names: HashSet<GroupName> = self.groups().names().into_iter().collect();

@@ -29,6 +29,7 @@ pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
 pub use stop::StopHold;
 pub(crate) use stop::{Phase, reached};
+pub(crate) use topics::refuse_internal;
 
 use crate::access::Access;
 use crate::config::BrokerConfig;

@@ -148,6 +148,6 @@ pub(super) fn close(partitions: &[Arc<Partition>]) {
 }
 
 /// Clients change nothing about the broker's own topics.
-pub(super) fn refuse_internal(name: &TopicName) -> Result<(), BrokerError> {
+pub(crate) fn refuse_internal(name: &TopicName) -> Result<(), BrokerError> {
     if name.is_internal() { Err(BrokerError::InternalTopic { topic: name.to_string() }) } else { Ok(()) }
 }

@@ -1,10 +1,12 @@
 //! From the broker's numbers to samples: one metric after the other, in pieces, so that no more than a piece of the text is held.
 
+use std::collections::HashMap;
+
 use hermit_broker::metrics::{
     BrokerMetrics, ByName, ConnectionMetrics, DiskMetrics, GroupMetrics, Health, MemoryMetrics, PartitionMetrics, ProcessMetrics,
     RecoveryMetrics, TopicMetrics, UpkeepMetrics,
 };
-use hermit_broker::proto::{PartitionId, TopicId};
+use hermit_broker::proto::{PartitionId, TopicId, TopicName};
 
 use super::encode::{Encoder, Format, Labels};
 use super::families::{self, Family};
@@ -100,7 +102,8 @@ impl Exposition {
     pub(super) fn new(metrics: BrokerMetrics, process: Option<ProcessMetrics>, format: Format, shows_partitions: bool) -> Self {
         let topics: Vec<_> = metrics.topics.iter().map(TopicTotals::of).collect();
         let partition_labels = if shows_partitions { partition_labels(&metrics.topics, &topics) } else { Vec::new() };
-        let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &metrics.topics)).collect();
+        let names = metrics.topics.iter().map(|topic| (topic.topic.meta.id, &topic.topic.meta.name)).collect();
+        let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &names)).collect();
         let encoder = Encoder::new(format);
         Self { metrics, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
     }
@@ -242,11 +245,10 @@ fn partition_labels(topics: &[TopicMetrics], totals: &[TopicTotals]) -> Vec<Labe
 }
 
 /// A group's lags by topic. A topic that is gone by now is left out.
-fn group_totals(group: &GroupMetrics, topics: &[TopicMetrics]) -> Vec<GroupTotals> {
-    let name_of = |id: TopicId| topics.iter().find(|topic| topic.topic.meta.id == id).map(|topic| &topic.topic.meta.name);
+fn group_totals(group: &GroupMetrics, names: &HashMap<TopicId, &TopicName>) -> Vec<GroupTotals> {
     let by_topic = group.partitions.chunk_by(|a, b| a.topic == b.topic);
     let totals = by_topic.filter_map(|lags| {
-        let topic = name_of(lags.first()?.topic)?;
+        let topic = names.get(&lags.first()?.topic)?;
         let labels = Labels::of([("group", group.name.as_str()), ("topic", topic.as_str())]);
         let partitions = lags.iter().map(|lag| PartitionLag {
             partition: lag.partition,

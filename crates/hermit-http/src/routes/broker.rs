@@ -102,7 +102,7 @@ pub(super) struct SettingsInForce {
 #[utoipa::path(get, path = "/api/v1/settings", tag = "broker", responses((status = 200, body = SettingsInForce), (status = "default", body = Problem)))]
 pub(super) async fn settings(client: Client) -> Result<Answer<SettingsInForce>, Problem> {
     client.caller.check_broker()?;
-    Ok(Answer(SettingsInForce { settings: client.broker.config().described_settings.iter().cloned().collect() }))
+    Ok(Answer(SettingsInForce { settings: client.broker.described_settings().into_iter().collect() }))
 }
 
 /// Whom the broker takes the client for.

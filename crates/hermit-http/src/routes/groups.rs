@@ -231,9 +231,9 @@ pub(super) struct Sought {
 
 /// Moves the positions of a group without members. All of them are moved, or none.
 #[utoipa::path(post, path = "/api/v1/groups/{group}/seek", tag = "groups", params(("group" = String, Path, description = "Its name")), request_body = Seek, responses((status = 200, body = Sought), (status = "default", body = Problem)))]
-pub(super) async fn seek(client: Client, Path(group): Path<String>, Json(seek): Json<Seek>) -> Result<Answer<Sought>, Problem> {
-    client.caller.check_group(&group, AccessOperations::CONSUME)?;
-    client.caller.check_topic(&seek.topic, AccessOperations::CONSUME)?;
+pub(super) async fn seek(mut client: Client, Path(group): Path<String>, Json(seek): Json<Seek>) -> Result<Answer<Sought>, Problem> {
+    client.check_group(&group, AccessOperations::CONSUME)?;
+    client.check_topic(&seek.topic, AccessOperations::CONSUME)?;
     if [seek.offset.is_some(), seek.time_ms.is_some(), seek.place.is_some()].iter().filter(|given| **given).count() != 1 {
         return Err(Problem::bad("offset", "give one of offset, time_ms and place"));
     }

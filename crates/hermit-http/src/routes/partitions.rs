@@ -52,11 +52,11 @@ pub(super) async fn describe(
 /// Deletes the records of a partition before an offset, for good.
 #[utoipa::path(post, path = "/api/v1/topics/{topic}/partitions/{partition}/trim", tag = "partitions", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "Its number")), request_body = Trim, responses((status = 200, body = Trimmed), (status = "default", body = Problem)))]
 pub(super) async fn trim(
-    client: Client,
+    mut client: Client,
     Path((topic, partition)): Path<(String, u32)>,
     Json(trim): Json<Trim>,
 ) -> Result<Answer<Trimmed>, Problem> {
-    client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    client.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let (partition, broker) = (find(&client, &topic, partition)?, client.broker.clone());
     blocking(move || {
         let before = Offset(trim.before.unwrap_or(u64::MAX));

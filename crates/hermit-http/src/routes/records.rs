@@ -57,12 +57,12 @@ pub(super) struct RawRecord {
 #[utoipa::path(post, path = "/api/v1/topics/{topic}/records", tag = "records", params(("topic" = String, Path, description = "The topic; it is created where it is missing and the settings and the client's rights allow"), RawRecord), request_body(content((Batch = "application/json"), (RecordIn = "application/json"), (Vec<u8> = "application/octet-stream"))), responses((status = 200, body = Stored), (status = "default", body = Problem)))]
 pub(super) async fn produce(
     State(standing): State<Arc<Standing>>,
-    client: Client,
+    mut client: Client,
     Path(topic): Path<String>,
     Query(raw): Query<RawRecord>,
     request: Request,
 ) -> Result<Answer<Stored>, Problem> {
-    client.caller.check_topic(&topic, AccessOperations::PRODUCE)?;
+    client.check_topic(&topic, AccessOperations::PRODUCE)?;
     let (parts, body) = request.into_parts();
     let media = media_type(&parts.headers);
     if TYPES_OF_FORMS.contains(&media.as_str()) {
@@ -76,8 +76,10 @@ pub(super) async fn produce(
             "of JSON, key, partition and time stand in the record; in the query they are for raw bodies",
         ));
     }
-    let topic = to_write(&client, &topic).await?;
     let received = receive(body, &parts.headers, &client.broker, &standing).await?;
+    // A body may take its time.
+    client.check_topic(&topic, AccessOperations::PRODUCE)?;
+    let topic = to_write(&client, &topic).await?;
     let broker = client.broker.clone();
     let small = received.bytes.len() < SMALL_BODY_BYTES;
     let work = move || {
@@ -89,12 +91,14 @@ pub(super) async fn produce(
 
 /// The topic; created where it is missing and that is allowed.
 async fn to_write(client: &Client, topic: &str) -> Result<Arc<Topic>, Problem> {
-    let (name, broker) = (TopicName::new(topic)?, client.broker.clone());
-    if broker.topic(&name).is_ok() || !broker.config().create_topics {
-        return Ok(broker.topic_for_producer(&name, 1)?);
+    let name = TopicName::new(topic)?;
+    if !name.is_internal()
+        && let Ok(found) = client.broker.topic(&name)
+    {
+        return Ok(found);
     }
-    client.caller.check_topic(topic, AccessOperations::CREATE)?;
-    blocking(move || Ok(broker.topic_for_producer(&name, broker.config().default_partitions)?)).await
+    let caller = client.caller.clone();
+    blocking(move || Ok(caller.topic_to_write(&name)?)).await
 }
 
 fn append_json(broker: &Broker, topic: &Topic, received: &Received) -> Result<Appending, Problem> {
@@ -202,11 +206,11 @@ pub(super) struct Fetched {
 /// Reads records of a partition.
 #[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/records", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), Fetch), responses((status = 200, body = Fetched), (status = "default", body = Problem)))]
 pub(super) async fn fetch(
-    client: Client,
+    mut client: Client,
     Path((topic, partition)): Path<(String, u32)>,
     Query(query): Query<Fetch>,
 ) -> Result<Response, Problem> {
-    client.caller.check_topic(&topic, AccessOperations::CONSUME)?;
+    client.check_topic(&topic, AccessOperations::CONSUME)?;
     let most = query.most()?;
     let partition = find(&client, &topic, partition)?;
     let from = begin(&partition, query.offset, query.time_ms).await?;
@@ -217,6 +221,7 @@ pub(super) async fn fetch(
             waited = waited => if let Ok(reached) = waited { reached? },
             () = client.broker.stopping() => return Err(Problem::stopping()),
         }
+        client.check_topic(&topic, AccessOperations::CONSUME)?;
     }
     let broker = client.broker.clone();
     let (body, loan) = blocking(move || {

@@ -31,8 +31,8 @@ pub(super) async fn list(client: Client, Query(page): Query<Page>) -> Result<Ans
 
 /// Creates a topic. Once this is answered it survives a power cut.
 #[utoipa::path(post, path = "/api/v1/topics", tag = "topics", request_body = NewTopic, responses((status = 201, body = TopicInfo), (status = "default", body = Problem)))]
-pub(super) async fn create(client: Client, Json(new): Json<NewTopic>) -> Result<(StatusCode, Answer<TopicInfo>), Problem> {
-    client.caller.check_topic(&new.name, AccessOperations::CREATE)?;
+pub(super) async fn create(mut client: Client, Json(new): Json<NewTopic>) -> Result<(StatusCode, Answer<TopicInfo>), Problem> {
+    client.check_topic(&new.name, AccessOperations::CREATE)?;
     let broker = client.broker.clone();
     blocking(move || {
         let topic = broker.create_topic(&new.name, new.partitions, &new.settings.to_config())?;
@@ -52,17 +52,20 @@ pub(super) async fn describe(client: Client, Path(topic): Path<String>) -> Resul
 /// Changes settings of a topic, and adds partitions.
 #[utoipa::path(patch, path = "/api/v1/topics/{topic}", tag = "topics", params(("topic" = String, Path, description = "Its name")), request_body = TopicChange, responses((status = 200, body = TopicInfo), (status = "default", body = Problem)))]
 pub(super) async fn alter(
-    client: Client,
+    mut client: Client,
     Path(topic): Path<String>,
     Json(change): Json<TopicChange>,
 ) -> Result<Answer<TopicInfo>, Problem> {
-    client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    client.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let (name, broker) = (TopicName::new(&topic)?, client.broker.clone());
     blocking(move || {
-        let mut topic = broker.alter_topic(&name, &change.settings.to_config())?;
+        let config = change.settings.to_config();
+        // What is refused is refused before anything is changed, and a shorter retention deletes for good.
         if let Some(partitions) = change.partitions {
-            topic = broker.add_partitions(&name, partitions)?;
+            broker.topic(&name)?.meta.settings.with(&config)?;
+            broker.add_partitions(&name, partitions)?;
         }
+        let topic = broker.alter_topic(&name, &config)?;
         Ok(Answer(TopicInfo::with_partitions(&topic)))
     })
     .await
