@@ -221,9 +221,13 @@ impl ActiveIndex {
     }
 
     /// All entries; reads those in the file.
-    pub(crate) fn entries(&self, file: &dyn DiskFile) -> io::Result<Vec<IndexEntry>> {
+    pub(crate) fn entries(&self, file: impl FnOnce() -> io::Result<std::sync::Arc<dyn DiskFile>>) -> io::Result<Vec<IndexEntry>> {
+        if self.is_in_memory() {
+            // There may be no file: none could be made.
+            return Ok(self.tail.clone());
+        }
         let mut stored = vec![0; usize::try_from(self.stored_bytes()).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut stored, 0)?;
+        file()?.read_exact_at(&mut stored, 0)?;
         let mut entries = decode_entries(&stored);
         entries.extend_from_slice(&self.tail);
         Ok(entries)

@@ -136,7 +136,7 @@ impl Segment {
             let stored = self.idx.get().and_then(|file| active.seal(&*file, facts));
             *index = match stored {
                 Ok(footer) => Index::Stored { footer, mapped: MappedIndex::default(), verified: false },
-                Err(_) => Index::Memory(self.idx.get().and_then(|file| active.entries(&*file)).unwrap_or_default()),
+                Err(_) => Index::Memory(active.entries(|| self.idx.get()).unwrap_or_default()),
             };
         }
         drop(index);
@@ -244,7 +244,7 @@ impl Segment {
         self.last_where(|_| false)?;
         let index = self.index.read();
         match &*index {
-            Index::Active(active) => active.entries(&*self.idx.get()?),
+            Index::Active(active) => active.entries(|| self.idx.get()),
             Index::Memory(entries) => Ok(entries.clone()),
             Index::Stored { footer, mapped, .. } => {
                 let bytes = mapped.get(&self.maps, || map_entries(&*self.idx.get()?, footer.entries_bytes()))?;
