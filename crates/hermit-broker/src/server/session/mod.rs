@@ -191,8 +191,9 @@ impl Driver<'_> {
             self.is_small = false;
             self.deframer.set_limits(self.session.unit_limits());
         }
-        let mut taken = 0;
-        while taken < ROUND_REQUESTS && self.session.gathering.len() < ROUND_GATHERED && self.has_requests() {
+        let (mut taken, mut all) = (0, 0);
+        while taken < ROUND_REQUESTS && all < ROUND_GATHERED && self.has_requests() {
+            all += 1;
             let gathered = self.session.gathering.len();
             match self.deframer.next_unit() {
                 Ok(Some(unit)) => {

@@ -23,8 +23,10 @@ const SMALL_BYTES: usize = 8 << 10;
 const GATHERED_BYTES: usize = 128 << 10;
 
 thread_local! {
-    /// Where requests are parsed. An append waits for nothing, so that all sessions of a thread use the same room in turn.
+    /// Where small requests are gathered. An append waits for nothing, so that all sessions of a thread use the same room in turn.
     static ROOM: RefCell<Gathering> = RefCell::default();
+    /// Where requests are parsed that are appended by themselves: it keeps no bytes, only lists.
+    static ALONE: RefCell<Batch> = RefCell::default();
 }
 
 /// Small produce requests for one partition that were read together: one append writes them all, as its call costs more than what it writes. Their answers
@@ -79,6 +81,19 @@ impl Gathering {
             wanted.then(|| (request.correlation, response.end_offset, Answer::Produced(response)))
         })
     }
+}
+
+fn target_of(partition: &Partition, request: &Gathered) -> ProduceTarget {
+    ProduceTarget { topic: partition.topic(), partition: partition.id(), acks: request.acks }
+}
+
+/// Whether a refusal of many may be the fault of one, or what less room would be enough for. All others would hear the same one by one, at the cost of a
+/// look at the disk for each.
+const fn is_of_one(error: &BrokerError) -> bool {
+    !matches!(
+        error,
+        BrokerError::LowSpace { .. } | BrokerError::ShuttingDown | BrokerError::Log(LogError::ReadOnly { .. } | LogError::Closed)
+    )
 }
 
 /// What is answered for frames that were appended.
@@ -153,7 +168,12 @@ impl Session {
                     self.owed.settle(token, &self.signal, self.broker.counters(), &mut self.out);
                 }
                 // Whichever of them is at fault: the others are not.
-                Err(_refused) => self.append_each(&partition, &gathering),
+                Err(refused) if is_of_one(&refused) => self.append_each(&partition, &gathering),
+                Err(refused) => {
+                    for request in &gathering.requests {
+                        self.refuse_produce(&target_of(&partition, request), request.correlation, &refused);
+                    }
+                }
             }
         }
         gathering.leave();
@@ -166,8 +186,7 @@ impl Session {
         for request in &gathering.requests {
             let own = bytes.get(start(begin)..start(request.frames_end)).unwrap_or_default();
             begin = request.frames_end;
-            let target = ProduceTarget { topic: partition.topic(), partition: partition.id(), acks: request.acks };
-            self.append_alone(partition, &target, request.correlation, BytesMut::from(own));
+            self.append_alone(partition, &target_of(partition, request), request.correlation, BytesMut::from(own));
         }
     }
 
@@ -186,10 +205,12 @@ impl Session {
     }
 
     fn append(&self, partition: &Arc<Partition>, frames: BytesMut) -> Result<ProduceResponse, BrokerError> {
-        let mut room = ROOM.take();
-        let appended = self.append_with(partition, frames, &mut room.batch);
-        room.batch.release();
-        room.leave();
+        let mut batch = ALONE.take();
+        let appended = self.append_with(partition, frames, &mut batch);
+        batch.release();
+        if batch.room_bytes() <= KEEP_ROOM_BYTES {
+            ALONE.set(batch);
+        }
         appended
     }
 
