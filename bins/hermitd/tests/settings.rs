@@ -34,6 +34,35 @@ fn printed(command: &mut Command) -> String {
 }
 
 #[test]
+fn a_setting_that_is_given_by_two_of_its_names_is_a_mistake_in_either_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("h.toml");
+    let twice = |name: &str| format!("`{name}` is given a second time, under another of its names: leave one of them out");
+    for text in
+        ["retention_age = \"never\"\nretention_age_ms = 604800000\n", "retention_age_ms = 604800000\nretention_age = \"never\"\n"]
+    {
+        fs::write(&file, text).unwrap();
+        let found = refused(hermitd().arg("--config").arg(&file).arg("--check"));
+        assert!(found.iter().any(|line| line.contains(":2:") && line.ends_with(&twice("retention_age"))), "{found:?}");
+    }
+    let mut command = hermitd();
+    command.env("HERMITD_RETENTION_AGE", "never").env("HERMITD_RETENTION_AGE_MS", "604800000").arg("--check");
+    let found = refused(&mut command);
+    assert!(found.iter().any(|line| line.ends_with(&twice("retention_age"))), "{found:?}");
+}
+
+#[test]
+fn http_that_nobody_asked_for_gives_way_to_a_listen_with_its_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = hermitd();
+    command.env_remove("HERMITD_HTTP").arg("--data-dir").arg(dir.path());
+    command.args(["--check", "--listen", "127.0.0.1:15672"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("no HTTP"), "{said}");
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once_with_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("h.toml");

@@ -15,6 +15,17 @@ pub(crate) enum Origin {
     Flag(String),
 }
 
+impl Origin {
+    /// Whether both are in the same file, or both in the environment, neither of which says which of two counts.
+    pub(super) fn is_of_the_same_source(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { path, .. }, Self::File { path: other, .. }) => path == other,
+            (Self::Variable(_), Self::Variable(_)) => true,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

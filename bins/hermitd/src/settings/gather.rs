@@ -38,6 +38,11 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Takes a value over what an earlier source said. `source` is what is shown of it where it is wrong.
     pub(super) fn take(&mut self, name: &str, raw: Raw<'_>, origin: Origin, source: &str) {
+        if self.origins.0.get(name).is_some_and(|before| before.is_of_the_same_source(&origin)) {
+            self.findings
+                .add(origin, format!("`{name}` is given a second time, under another of its names: leave one of them out"));
+            return;
+        }
         match self.given.take(name, raw) {
             Some(Ok(())) => {
                 self.origins.0.insert(name.to_owned(), origin);

@@ -23,7 +23,11 @@ impl Gathered {
         if !is_address(&listen) {
             self.wrong(&["listen"], format!("`listen` is {listen:?}: give an address and a port, such as 127.0.0.1:9092"));
         }
-        let http = self.settle_http();
+        let mut http = self.settle_http();
+        if http.as_ref().is_some_and(|http| !http.is_asked && has_port_of(&http.address, &listen)) {
+            self.notes.push(format!("no HTTP: `listen`, {listen}, has its port; give HTTP another with `http`"));
+            http = None;
+        }
         let log = self.given.log.clone().unwrap_or_else(|| "info".into());
         if let Err(error) = log::check(&log) {
             self.wrong(&["log"], format!("{error:#}"));
@@ -175,4 +179,9 @@ fn is_host(host: &str) -> bool {
     let address = inner.unwrap_or(host).split('%').next().unwrap_or_default();
     let is_name = || !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     address.parse::<std::net::Ipv6Addr>().is_ok() || (inner.is_none() && is_name())
+}
+
+fn has_port_of(address: &str, other: &str) -> bool {
+    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
+    port(address).is_some_and(|own| own != "0" && Some(own) == port(other))
 }
