@@ -3,10 +3,11 @@
 use std::io::ErrorKind;
 
 use hermit_http::{HttpConfig, HttpServer};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
+use crate::descriptors;
+use crate::listener;
 use crate::run::cannot_listen;
 use crate::settings::Settings;
 
@@ -24,7 +25,8 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     let (setting, flag) = (http.address.as_str(), "--http");
     let bound = http.addresses().map_err(|error| cannot_listen(setting, flag, error)).and_then(|addresses| {
         settings.check_reach_of("http", setting, &addresses)?;
-        runtime.block_on(TcpListener::bind(&*addresses)).map_err(|error| cannot_listen(setting, flag, error))
+        let _within = runtime.enter();
+        listener::listen(&addresses).map_err(|error| cannot_listen(setting, flag, error))
     });
     let listener = match bound {
         Ok(listener) => listener,
@@ -37,7 +39,9 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
         }
         Err(error) => return Err(error),
     };
-    let (server, address) = (HttpServer::new(HttpConfig::default()), listener.local_addr()?);
+    let mut config = HttpConfig::default();
+    config.max_connections = descriptors::for_http(config.max_connections);
+    let (server, address) = (HttpServer::new(config), listener.local_addr()?);
     let serving = runtime.spawn({
         let server = server.clone();
         async move { server.serve(listener).await }

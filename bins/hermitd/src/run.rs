@@ -41,9 +41,6 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
     config.start_progress = http.as_ref().map(|http| http.server.start_progress());
     let broker = Broker::open(config)?;
     broker.report().log();
-    if let Some(http) = &http {
-        http.server.serves(&broker);
-    }
     let reload = Reload::new(sources, set_filter, settings.in_force(broker.config()));
     let served = runtime.block_on(serve(&broker, settings, http, reload));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
@@ -77,6 +74,10 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut rel
         let broker = broker.clone();
         async move { broker.serve(listener).await }
     });
+    // Not before the native port listens as well: `/readyz` sends clients to both.
+    if let Some(http) = &http {
+        http.server.serves(broker);
+    }
     tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
     let http_word = http.as_ref().map(|http| format!(" http={}", http.address)).unwrap_or_default();
     if let Err(error) = say(&format!("ready hermit={address}{http_word}\n")) {
