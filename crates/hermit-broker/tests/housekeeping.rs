@@ -93,6 +93,24 @@ impl World {
 }
 
 #[test]
+fn thresholds_that_are_changed_while_space_is_low_count_at_once() {
+    let world = World::new();
+    let broker = world.open();
+    broker.create_topic("t", 1, &TopicConfig::default()).unwrap();
+    world.leave(50_000);
+    broker.check_space();
+    let frame = message(b"x");
+    assert!(matches!(append(&broker, "t", &frame), Err(BrokerError::LowSpace { .. })));
+    let mut config = broker.config().clone();
+    (config.limits.disk_low_bytes, config.limits.disk_high_bytes) = (0, 0);
+    broker.reconfigure(&config).unwrap();
+    append(&broker, "t", &frame).unwrap();
+    (config.limits.disk_low_bytes, config.limits.disk_high_bytes) = (60_000, 70_000);
+    broker.reconfigure(&config).unwrap();
+    assert!(matches!(append(&broker, "t", &frame), Err(BrokerError::LowSpace { .. })));
+}
+
+#[test]
 fn producing_stops_before_the_last_byte_is_gone_and_resumes_at_a_higher_threshold() {
     let world = World::new();
     let broker = world.open();

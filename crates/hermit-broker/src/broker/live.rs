@@ -83,6 +83,8 @@ impl Broker {
             self.follow_defaults(&topic, &topic_defaults);
         }
         drop(manifest);
+        // Its thresholds may be others.
+        self.check_space();
         Ok(())
     }
 

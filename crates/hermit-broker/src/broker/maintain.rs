@@ -49,10 +49,11 @@ impl Broker {
         }
     }
 
-    /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again.
+    /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again. Without a threshold they are
+    /// taken.
     pub fn check_space(&self) {
         let limits = std::sync::Arc::clone(&self.live().limits);
-        if limits.disk_low_bytes == 0 {
+        if limits.disk_low_bytes == 0 && !self.is_low_on_space() {
             return;
         }
         let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
@@ -67,7 +68,7 @@ impl Broker {
             let (low_bytes, held_bytes) = (limits.disk_low_bytes, self.held_bytes());
             tracing::error!(free_bytes, low_bytes, held_bytes, "the disk is nearly full: produce requests are refused");
             self.tell(|| Event::LowSpace { free_bytes });
-        } else if free_bytes >= limits.disk_high_bytes && low_space.swap(false, Ordering::Relaxed) {
+        } else if (limits.disk_low_bytes == 0 || free_bytes >= limits.disk_high_bytes) && low_space.swap(false, Ordering::Relaxed) {
             tracing::info!(free_bytes, "there is space again: produce requests are taken");
             self.tell(|| Event::SpaceAgain { free_bytes });
         }

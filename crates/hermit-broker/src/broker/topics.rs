@@ -54,6 +54,8 @@ impl Broker {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }
         let mut manifest = self.manifest()?;
+        // Under the lock: the defaults may have been changed since they were looked at.
+        let settings = settings.resolved(&self.live().topic_defaults);
         let state = manifest.state();
         if state.by_name(&name).is_some() {
             return Err(BrokerError::TopicExists { topic: name.to_string() });

@@ -100,7 +100,7 @@ impl Import<'_> {
         let partitions = |topic: &TopicPlan| u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
         let topics = self.planned.plan.topics.iter();
         let mut metas = topics
-            .map(|topic| meta(topic.name.clone(), partitions(topic), self.config.topic_defaults))
+            .map(|topic| meta(topic.name.clone(), partitions(topic), self.config.topic_defaults.for_new_topics()))
             .collect::<Result<Vec<_>, _>>()?;
         let positions = TopicName::new(OFFSETS_TOPIC).map_err(BrokerError::from)?;
         metas.push(meta(positions, 1, offsets_settings())?);

@@ -221,7 +221,7 @@ impl Broker {
             times: TimeMetrics { append: times.append.read(), flush: times.flush.read() },
             connections: ConnectionMetrics {
                 now: self.connection_counts(),
-                max_open: self.limits().max_connections as u64,
+                max_open: self.live().limits.max_connections as u64,
                 accepted,
                 not_taken_in,
                 ended,
@@ -233,7 +233,7 @@ impl Broker {
             disk: self.disk_metrics(),
             recovery: RecoveryMetrics {
                 clean: report.clean,
-                partitions: report.partitions.len() as u64,
+                partitions: report.partitions.iter().filter(|partition| partition.recovery.is_ok()).count() as u64,
                 bytes: recovered.map(|recovery| recovery.scanned_bytes).fold(0, u64::saturating_add),
                 time: report.opening_time,
             },
@@ -253,7 +253,7 @@ impl Broker {
         Some(DiskMetrics {
             free_bytes: disk.free_bytes(dir).ok()?,
             total_bytes: disk.total_bytes(dir).ok()?,
-            low_bytes: self.limits().disk_low_bytes,
+            low_bytes: self.live().limits.disk_low_bytes,
             is_low: self.is_low_on_space(),
             held_bytes: self.held_bytes(),
         })

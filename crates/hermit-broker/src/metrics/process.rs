@@ -42,7 +42,7 @@ impl ProcessMetrics {
             threads: fields.threads,
             // One of them reads the directory.
             open_fds: fs::read_dir("/proc/self/fd").map_or(0, |fds| (fds.count() as u64).saturating_sub(1)),
-            max_fds: rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(0),
+            max_fds: rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX),
             start_time_seconds: boot_time().map_or(0.0, |booted| booted + seconds(fields.start_ticks)),
         })
     }
