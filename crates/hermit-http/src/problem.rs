@@ -81,6 +81,12 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", detail).retryable()
     }
 
+    /// There is no memory for an answer now.
+    pub(crate) fn throttled() -> Self {
+        let detail = "the broker's memory budget for answers is used up (max_inflight_bytes)";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable()
+    }
+
     pub(crate) fn stopping() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ShuttingDown", "the broker is stopping").retryable()
     }

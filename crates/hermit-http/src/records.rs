@@ -1,10 +1,13 @@
 //! Records as JSON: texts and JSON as they are, everything else as base64. What is read can be written again as it is.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -51,17 +54,48 @@ pub(crate) struct RecordIn<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<Object>)]
     pub(crate) value_json: Option<&'a RawValue>,
-    /// Its headers.
-    #[serde(borrow, default)]
+    /// Its headers, at most 10,000.
+    #[serde(borrow, default, deserialize_with = "few")]
+    #[schema(max_items = 10_000)]
     pub(crate) headers: Vec<HeaderJson<'a>>,
+}
+
+/// Most records of a batch, and most headers of a record: three bytes of JSON may stand for one that takes hundreds.
+pub(crate) const MAX_ITEMS: usize = 10_000;
+
+/// A list that is refused as soon as it is too long.
+fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(list: D) -> Result<Vec<T>, D::Error> {
+    struct Few<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX_ITEMS}")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = list.next_element()? {
+                if items.len() == MAX_ITEMS {
+                    return Err(Error::invalid_length(MAX_ITEMS + 1, &self));
+                }
+                items.push(item);
+            }
+            Ok(items)
+        }
+    }
+
+    list.deserialize_seq(Few(PhantomData))
 }
 
 /// Records to be written.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Batch<'a> {
-    /// At least one.
-    #[serde(borrow)]
+    /// At least one, and at most 10,000.
+    #[serde(borrow, deserialize_with = "few")]
+    #[schema(max_items = 10_000)]
     pub(crate) records: Vec<RecordIn<'a>>,
 }
 

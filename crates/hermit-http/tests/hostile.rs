@@ -166,3 +166,20 @@ async fn who_is_slow_is_cut_and_who_is_one_too_many_waits() {
     let too_long = ends(&long).await;
     assert!(too_long.is_empty() || too_long.starts_with("HTTP/1.1 431"), "{too_long}");
 }
+
+#[tokio::test]
+async fn what_takes_more_memory_than_it_says_is_refused_early() {
+    let server = Server::start().await;
+    server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
+    let batch = |count: usize, one: &str| format!("{{\"records\":[{}]}}", vec![one; count].join(","));
+    server.json("POST", "/api/v1/topics/t/records", &batch(10_000, "{}")).await.good();
+    let refused = server.json("POST", "/api/v1/topics/t/records", &batch(10_001, "{}")).await;
+    assert_eq!(refused.problem(), (400, "records".into()), "{}", refused.body);
+    assert!(refused.body.contains("10000"), "{}", refused.body);
+    let headers = vec![r#"{"name":"a"}"#; 10_001].join(",");
+    let refused = server.json("POST", "/api/v1/topics/t/records", &format!("{{\"headers\":[{headers}]}}")).await;
+    assert_eq!(refused.problem(), (400, "headers".into()), "{}", refused.body);
+    // A refusal does not repeat what was sent.
+    let refused = server.json("POST", "/api/v1/topics/t/records", &format!("{{\"{}\":1}}", "x".repeat(1 << 20))).await;
+    assert!(refused.status == 400 && refused.body.len() < 10_000, "{} {}", refused.status, refused.body.len());
+}

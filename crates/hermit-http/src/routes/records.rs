@@ -231,8 +231,7 @@ pub(super) async fn fetch(
         let mut loan = broker.loan();
         // A record that is larger than all loans takes what there is.
         if !loan.grow((body.len() as u64).min(broker.max_loan_bytes())) {
-            let detail = "the broker's memory budget for answers is used up (max_inflight_bytes)";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable());
+            return Err(Problem::throttled());
         }
         Ok((body, loan))
     })

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use hermit_broker::proto::Offset;
 use hermit_broker::proto::session::AccessOperations;
-use hermit_broker::{Broker, Caller, Partition};
+use hermit_broker::{Broker, Caller, Loan, Partition};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
@@ -26,7 +26,7 @@ use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::records::{Form, RecordOut};
 
-/// What is read at a time: a client that takes nothing holds two of these.
+/// What is read at a time: a client that takes nothing holds two of these. One record may be larger; what it has beyond this is lent of the memory budget.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_RECORDS: usize = 500;
 /// A quiet stream says that it lives, and looks whether it still may.
@@ -156,7 +156,33 @@ impl Follower {
         .await?;
         // Where there was nothing but offsets without records the client hears that the stream lives.
         self.next = next;
-        Ok(Some(if text.is_empty() { Bytes::from_static(b": gap\n\n") } else { text.into() }))
+        Ok(Some(if text.is_empty() { Bytes::from_static(b": gap\n\n") } else { self.lent(text)? }))
+    }
+
+    fn lent(&self, text: String) -> Result<Bytes, Problem> {
+        let beyond = (text.len() as u64).saturating_sub(PIECE_BYTES as u64);
+        if beyond == 0 {
+            return Ok(text.into());
+        }
+        let mut loan = self.broker.loan();
+        // A record that is larger than all loans takes what there is.
+        if loan.grow(beyond.min(self.broker.max_loan_bytes())) {
+            Ok(Bytes::from_owner(LentText { text, _loan: loan }))
+        } else {
+            Err(Problem::throttled())
+        }
+    }
+}
+
+/// Given back when the last of the text was sent.
+struct LentText {
+    text: String,
+    _loan: Loan,
+}
+
+impl AsRef<[u8]> for LentText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 
