@@ -8,12 +8,15 @@
 //! a [`crate::Signal`] are taken alone, last. None is held across an await or a sync. A commit is checked and appended under its group's lock, so that what was
 //! accepted from a partition's old owner is in the log before the next owner is told of the partition. A commit in nobody's name holds the map instead, so that nobody can join meanwhile.
 
+mod asked;
 mod assign;
 mod cell;
+mod commits;
 mod coordinator;
 mod dividing;
 mod group;
 mod inspect;
+mod join;
 mod member;
 #[cfg(test)]
 mod model_tests;
