@@ -6,6 +6,7 @@ mod lock;
 mod manifests;
 mod page;
 mod promises;
+mod published;
 mod text;
 mod tree;
 
@@ -54,6 +55,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(code::check(&files));
     problems.extend(text::check(&files));
     problems.extend(promises::check(&files));
+    problems.extend(published::check(&workspace, &files));
     problems.sort();
 
     for warning in code::long_files(&files) {

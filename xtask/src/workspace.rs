@@ -15,13 +15,23 @@ pub(crate) struct Workspace {
     pub(crate) target_directory: PathBuf,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) license: Option<String>,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
+    /// Where it may be published: everywhere, or, by `publish = false`, nowhere.
+    pub(crate) publish: Option<Vec<String>>,
+    pub(crate) version: String,
+    pub(crate) description: Option<String>,
+    pub(crate) repository: Option<String>,
+    pub(crate) readme: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) keywords: Vec<String>,
+    #[serde(default)]
+    pub(crate) categories: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,6 +62,11 @@ impl Workspace {
         serde_json::from_slice(&output.stdout).context("cargo's answer is not understood")
     }
 
+    /// The packages for others, in the order in which cargo names them.
+    pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| package.is_published())
+    }
+
     /// A path as people write it: relative to the root.
     pub(crate) fn relative<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, str> {
         path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy()
@@ -62,6 +77,11 @@ impl Package {
     /// The folder of the package.
     pub(crate) fn dir(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    /// Whether it is for others to install or to build upon.
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.is_none()
     }
 
     /// Whether it is one of the libraries in `crates/`, which others may embed.

@@ -69,7 +69,7 @@ mod tests {
             license: None,
             manifest_path: Path::new("/w").join(folder).join(name).join("Cargo.toml"),
             dependencies: dependencies.collect(),
-            targets: Vec::new(),
+            ..Package::default()
         }
     }
 

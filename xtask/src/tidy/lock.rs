@@ -105,7 +105,7 @@ mod tests {
             license: None,
             manifest_path: "/w/crates/x/Cargo.toml".into(),
             dependencies: vec![Dependency { name: dependency.into(), kind: kind.map(Into::into) }],
-            targets: Vec::new(),
+            ..Package::default()
         };
         check(
             &Workspace { root: "/w".into(), packages: vec![package], target_directory: "/w/target".into() },

@@ -40,8 +40,7 @@ mod tests {
             name: "x".into(),
             license: license.map(Into::into),
             manifest_path: format!("/w/{folder}/x/Cargo.toml").into(),
-            dependencies: Vec::new(),
-            targets: Vec::new(),
+            ..Package::default()
         };
         let files: Vec<_> = files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() }).collect();
         let workspace = Workspace { root: "/w".into(), packages: vec![package], target_directory: "/w/target".into() };

@@ -55,7 +55,6 @@ fn told_and_read(settings: &Settings) -> Settings {
 }
 
 #[cfg(test)]
-#[path = "../../../../fuzz/smoke.rs"]
 mod smoke;
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 mod directories;
 #[cfg(test)]
-#[path = "../../../../fuzz/smoke.rs"]
 mod smoke;
 mod steps;
 mod world;

@@ -9,7 +9,6 @@ mod build;
 mod read;
 mod recovery;
 #[cfg(test)]
-#[path = "../../../../fuzz/smoke.rs"]
 mod smoke;
 mod state_files;
 mod steps;
