@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use anyhow::Context as _;
 use hermit_http::{HttpConfig, HttpServer};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -17,6 +18,18 @@ pub(crate) struct Http {
     pub(crate) server: HttpServer,
     pub(crate) address: std::net::SocketAddr,
     pub(crate) serving: JoinHandle<()>,
+}
+
+impl Http {
+    /// What the line that says ready tells of it.
+    pub(crate) fn words(&self, settings: &Settings) -> String {
+        let address = self.address;
+        match &settings.http_tls {
+            None => format!(" http={address}"),
+            Some(tls) if tls.required => format!(" https={address}"),
+            Some(_) => format!(" http={address} https={address}"),
+        }
+    }
 }
 
 /// Begins to answer, if the settings say so.
@@ -42,6 +55,9 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     let mut config = HttpConfig::default();
     config.max_connections = descriptors::for_http(config.max_connections);
     let (server, address) = (HttpServer::new(config), listener.local_addr()?);
+    if let Some(tls) = &settings.http_tls {
+        server.reload_tls(tls).context("TLS for HTTP")?;
+    }
     let serving = runtime.spawn({
         let server = server.clone();
         async move { server.serve(listener).await }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use hermit_broker::Broker;
+use hermit_broker::{Broker, TlsConfig};
+use hermit_http::HttpServer;
 use tracing_subscriber::EnvFilter;
 
 use crate::descriptors;
@@ -17,6 +18,7 @@ pub(crate) type SetFilter = Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send +
 pub(crate) struct Reload<'a> {
     sources: &'a Sources,
     set_filter: SetFilter,
+    http: Option<HttpServer>,
     /// Names and values.
     in_force: Vec<(&'static str, Option<String>)>,
 }
@@ -37,8 +39,13 @@ struct Difference {
 }
 
 impl<'a> Reload<'a> {
-    pub(crate) fn new(sources: &'a Sources, set_filter: SetFilter, in_force: Vec<(&'static str, Option<String>)>) -> Self {
-        Self { sources, set_filter, in_force }
+    pub(crate) fn new(
+        sources: &'a Sources,
+        set_filter: SetFilter,
+        in_force: Vec<(&'static str, Option<String>)>,
+        http: Option<HttpServer>,
+    ) -> Self {
+        Self { sources, set_filter, http, in_force }
     }
 
     /// Reads everything again, and says in a line each what has changed, what cannot, and what is wrong: then nothing changes.
@@ -71,8 +78,17 @@ impl<'a> Reload<'a> {
             Ok(filter) => filter,
             Err(error) => return tracing::error!(%error, "SIGHUP: `log` cannot be used; nothing was changed"),
         };
+        // Looked at before anything changes: all or nothing.
+        if let Some(Err(error)) = settings.http_tls.as_ref().map(TlsConfig::check) {
+            return tracing::error!(%error, "SIGHUP: TLS for HTTP cannot be used; nothing was changed");
+        }
         if let Err(error) = broker.reconfigure(&config) {
             return tracing::error!(%error, "SIGHUP: nothing was changed");
+        }
+        if let (Some(http), Some(tls)) = (&self.http, &settings.http_tls)
+            && let Err(error) = http.reload_tls(tls)
+        {
+            tracing::error!(%error, "SIGHUP: TLS for HTTP stays as it was");
         }
         // First, so that the lines are written by it that the new filter takes out, too.
         for Difference { name, from, to, change } in &changed {
@@ -93,11 +109,12 @@ impl<'a> Reload<'a> {
     fn differences(&self, wanted: &[(&'static str, Option<String>)]) -> Vec<Difference> {
         let value = |name: &str| wanted.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.as_ref());
         // TLS can be begun with, and changed, but is never taken from clients that count on it.
-        let ends_tls = value("tls").is_some_and(|tls| tls == "\"off\"");
+        let ends = |name: &str| value(name).is_some_and(|tls| tls == "\"off\"");
+        let (ends_tls, ends_http_tls) = (ends("tls"), ends("http_tls"));
         let pairs = self.in_force.iter().zip(settings());
         let differing = pairs.filter(|((name, from), _)| from.as_ref() != value(name));
         let told = differing.map(|((name, from), setting)| {
-            let is_of_ended_tls = ends_tls && name.starts_with("tls");
+            let is_of_ended_tls = (ends_tls && name.starts_with("tls")) || (ends_http_tls && name.starts_with("http_tls"));
             let change = if is_of_ended_tls { Change::Restart } else { setting.change };
             Difference { name, from: from.clone(), to: value(name).cloned(), change }
         });

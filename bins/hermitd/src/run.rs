@@ -41,7 +41,8 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
     config.start_progress = http.as_ref().map(|http| http.server.start_progress());
     let broker = Broker::open(config)?;
     broker.report().log();
-    let reload = Reload::new(sources, set_filter, settings.in_force(broker.config()));
+    let http_server = http.as_ref().map(|http| http.server.clone());
+    let reload = Reload::new(sources, set_filter, settings.in_force(broker.config()), http_server);
     let served = runtime.block_on(serve(&broker, settings, http, reload));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
@@ -79,8 +80,8 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut rel
         http.server.serves(broker);
     }
     tracing::info!(%address, durability = ?broker.config().topic_defaults.durability, "ready");
-    let http_word = http.as_ref().map(|http| format!(" http={}", http.address)).unwrap_or_default();
-    if let Err(error) = say(&format!("ready hermit={address}{http_word}\n")) {
+    let http_words = http.as_ref().map(|http| http.words(settings)).unwrap_or_default();
+    if let Err(error) = say(&format!("ready hermit={address}{http_words}\n")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
     notify::ready();

@@ -64,6 +64,67 @@ fn it_says_where_and_answers_there_until_it_is_stopped() {
 }
 
 #[test]
+fn https_has_the_certificate_of_the_native_port_unless_it_has_its_own_and_a_hangup_reads_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let make = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(path(&format!("{name}.pem")), made.cert.pem()).unwrap();
+        std::fs::write(path(&format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
+        made.cert.pem()
+    };
+    let with = |args: &[&str]| {
+        let mut command = hermitd(&path("data"), &["--http", "127.0.0.1:0", "--config"]);
+        command.arg(path("h.toml")).args(args);
+        command
+    };
+    let settings = |own: &str| {
+        let (cert, key) = (path("native.pem"), path("native.key"));
+        std::fs::write(path("h.toml"), format!("tls_cert = {cert:?}\ntls_key = {key:?}\n{own}")).unwrap();
+    };
+    make("native");
+    settings("");
+    let (child, line) = start(with(&[]));
+    let https = |line: &str| {
+        let word = line.trim_end().split(' ').find_map(|word| word.strip_prefix("https="));
+        word.unwrap_or_else(|| panic!("{line:?}")).to_owned()
+    };
+    let address = https(&line);
+    assert!(line.contains(&format!(" http={address} ")), "{line:?}");
+    let trusts = |name: &str, address: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sf", "--noproxy", "*", "--cacert"])
+            .arg(path(&format!("{name}.pem")))
+            .arg(format!("https://{address}/api/v1/topics"));
+        curl.output().unwrap().status.success()
+    };
+    assert!(trusts("native", &address));
+    assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200 "));
+
+    // Its own, and nothing else any more.
+    make("own");
+    let (cert, key) = (path("own.pem"), path("own.key"));
+    settings(&format!("http_tls = \"required\"\nhttp_tls_cert = {cert:?}\nhttp_tls_key = {key:?}\n"));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !trusts("own", &address) {
+        assert!(Instant::now() < deadline, "the certificate is not read again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!trusts("native", &address) && get(&address, "/metrics").starts_with("HTTP/1.1 403 "));
+    stop(child);
+    let (child, line) = start(with(&[]));
+    assert!(!line.contains(" http=") && trusts("own", &https(&line)), "{line:?}");
+    stop(child);
+
+    // A key that belongs to something else refuses the start, by the name of the setting.
+    std::fs::copy(path("native.key"), path("own.key")).unwrap();
+    let refused = with(&["--check"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("TLS for HTTP") && said.contains("own.key"), "{said}");
+}
+
+#[test]
 fn a_taken_port_refuses_the_start_if_it_was_asked_for_and_else_http_alone() {
     let dir = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

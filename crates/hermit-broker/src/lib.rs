@@ -55,6 +55,8 @@ pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};
 pub use scrub::ScrubStatus;
 pub use server::ConnectionCounts;
+#[cfg(feature = "tls")]
+pub use server::{TlsPort, TlsStream};
 pub use signal::Signal;
 pub use start::{ManifestRepair, OpenReport, PartitionReport, StartProgress};
 pub use tls::{TlsConfig, TlsReport};

@@ -7,6 +7,10 @@ use std::time::Duration;
 pub struct HttpConfig {
     /// Most connections at a time. Default 1,024, at least 1. Where one more comes it waits to be taken in. One costs some 10 KiB and a descriptor.
     pub max_connections: usize,
+    /// Time for a TLS handshake. Default 5 s.
+    pub handshake_timeout: Duration,
+    /// Most TLS handshakes that are under way. Default 256, at least 1. Where one more comes, it waits within its time. One costs 48 KiB at most for what it sends.
+    pub max_handshakes: usize,
     /// Time for the head of a request, and that a connection may be idle between two requests. Default 30 s.
     pub header_timeout: Duration,
     /// A body once begun must bring a byte in this time. Default 30 s.
@@ -22,6 +26,8 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             max_connections: 1024,
+            handshake_timeout: Duration::from_secs(5),
+            max_handshakes: 256,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),

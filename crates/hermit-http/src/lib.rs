@@ -20,6 +20,7 @@ mod records;
 mod router;
 mod routes;
 mod schema;
+mod secure;
 mod server;
 mod stage;
 mod stream;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 
 use crate::auth::Client;
 use crate::metrics::Scrapes;
 use crate::problem::Problem;
+use crate::server::Peer;
 use crate::stage::Standing;
 use crate::{health, routes};
 
@@ -29,9 +32,20 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UnknownMethod", "this path does not take this method").field("method")
         })
+        .layer(axum::middleware::from_fn(refuse_plain))
         .layer(axum::middleware::map_response(guarded))
         .layer(Extension(Scrapes::new(standing.config().metrics_per_partition)))
         .with_state(standing)
+}
+
+/// Where TLS is required, others get no more than whether the broker lives: whoever probes that needs no certificate for it.
+async fn refuse_plain(request: Request, next: Next) -> Response {
+    let wants_tls = request.extensions().get::<Peer>().is_none_or(|peer| peer.wants_tls);
+    if wants_tls && !["/healthz", "/readyz"].contains(&request.uri().path()) {
+        let detail = "this port takes requests over TLS only: write https:// in place of http://";
+        return Problem::new(StatusCode::FORBIDDEN, "TlsRequired", detail).into_response();
+    }
+    next.run(request).await
 }
 
 /// What browsers are told of every answer: it is what it says, and belongs into no frame.

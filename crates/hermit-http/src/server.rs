@@ -10,6 +10,7 @@ use hermit_broker::{Broker, StartProgress};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -18,6 +19,7 @@ use tower_service::Service as _;
 use crate::config::HttpConfig;
 use crate::limit;
 use crate::router::router;
+use crate::secure::{self, Begun};
 use crate::stage::Standing;
 use crate::stream::Timed;
 
@@ -35,6 +37,8 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// Whether others can not read along.
     pub(crate) encrypted: bool,
+    /// Whether they must not, and can.
+    pub(crate) wants_tls: bool,
 }
 
 /// An HTTP server for a broker that may still be being opened. Cheap to clone; all clones are the same server.
@@ -61,6 +65,16 @@ impl HttpServer {
         self.standing.serves(broker);
     }
 
+    /// Reads certificate, key and authorities, for the first time or again: from then on clients that begin with a TLS handshake get it, on the same port as all others, and
+    /// where it is required, those get nothing but `/healthz` and `/readyz`. Connections that are there go on.
+    ///
+    /// # Errors
+    /// As [`Broker::reload_tls`]; everything is then as it was.
+    #[cfg(feature = "tls")]
+    pub fn reload_tls(&self, config: &hermit_broker::TlsConfig) -> Result<hermit_broker::TlsReport, hermit_broker::BrokerError> {
+        self.standing.tls().reload(config)
+    }
+
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {
@@ -77,7 +91,7 @@ impl HttpServer {
                     Ok((stream, address, permit)) => {
                         let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
                         connections.spawn(async move {
-                            run(stream, Peer { address, encrypted: false }, router, end, standing.config()).await;
+                            take_in(stream, address, router, end, &standing).await;
                             drop(permit);
                         });
                     }
@@ -104,11 +118,28 @@ pub async fn serve(listener: TcpListener, broker: &Broker, config: HttpConfig) {
     server.serve(listener).await;
 }
 
-async fn run(stream: TcpStream, peer: Peer, router: Router, mut end: watch::Receiver<bool>, config: &HttpConfig) {
+/// Serves a connection to its end: through TLS, where it begins so.
+async fn take_in(socket: TcpStream, address: SocketAddr, router: Router, end: watch::Receiver<bool>, standing: &Standing) {
     // Answers are written in one piece; waiting for more would only delay them.
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a socket does not take an option");
     }
+    match secure::begin(socket, standing).await {
+        Ok(Begun::Plain { socket, wants_tls }) => {
+            run(socket, Peer { address, encrypted: false, wants_tls }, router, end, standing.config()).await;
+        }
+        #[cfg(feature = "tls")]
+        Ok(Begun::Secure(stream)) => {
+            run(stream, Peer { address, encrypted: true, wants_tls: false }, router, end, standing.config()).await;
+        }
+        Err(error) => tracing::debug!(peer = %address, %error, "an HTTP connection did not begin"),
+    }
+}
+
+async fn run<S>(stream: S, peer: Peer, router: Router, mut end: watch::Receiver<bool>, config: &HttpConfig)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         router.clone().call(request)

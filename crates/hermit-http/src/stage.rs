@@ -24,11 +24,34 @@ pub(crate) struct Standing {
     config: HttpConfig,
     stage: watch::Sender<Stage>,
     progress: Arc<StartProgress>,
+    #[cfg(feature = "tls")]
+    tls: hermit_broker::TlsPort,
+    #[cfg(feature = "tls")]
+    handshakes: tokio::sync::Semaphore,
 }
 
 impl Standing {
     pub(crate) fn starting(config: HttpConfig) -> Self {
-        Self { config, stage: watch::Sender::new(Stage::Starting), progress: Arc::default() }
+        Self {
+            #[cfg(feature = "tls")]
+            tls: hermit_broker::TlsPort::new(),
+            #[cfg(feature = "tls")]
+            handshakes: tokio::sync::Semaphore::new(config.max_handshakes.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)),
+            config,
+            stage: watch::Sender::new(Stage::Starting),
+            progress: Arc::default(),
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) const fn tls(&self) -> &hermit_broker::TlsPort {
+        &self.tls
+    }
+
+    /// Room for handshakes.
+    #[cfg(feature = "tls")]
+    pub(crate) const fn handshakes(&self) -> &tokio::sync::Semaphore {
+        &self.handshakes
     }
 
     pub(crate) const fn config(&self) -> &HttpConfig {

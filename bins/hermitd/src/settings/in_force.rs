@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hermit_broker::{BrokerConfig, Durability, NEVER};
+use hermit_broker::{BrokerConfig, Durability, NEVER, TlsConfig};
 
 use super::Settings;
 use super::quantity::{Bytes, OrNever, Rate, Time};
@@ -16,21 +16,25 @@ impl Given {
     fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
         let Settings { listen, http, insecure, threads, log, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
-        let tls = broker.tls.as_ref();
+        let (tls, http_tls) = (broker.tls.as_ref(), settings.http_tls.as_ref());
+        let mode = |tls: Option<&TlsConfig>| match tls {
+            None => TlsName::Off,
+            Some(tls) if tls.required => TlsName::Required,
+            Some(_) => TlsName::Optional,
+        };
         let time = |time: Duration| Some(Time::of(time));
         let unless_never = |value: u64| (value != NEVER).then_some(value);
         Self {
             data_dir: Some(broker.data_dir.clone()),
             listen: Some(listen.clone()),
             http: Some(http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.clone())),
+            http_tls: Some(mode(http_tls)),
+            http_tls_cert: http_tls.map(|tls| tls.certificate.clone()),
+            http_tls_key: http_tls.map(|tls| tls.key.clone()),
             authentication: Some(if broker.access.enabled { SwitchName::On } else { SwitchName::Off }),
             insecure: Some(*insecure),
             v1_principal: broker.access.v1_principal.as_ref().map(ToString::to_string),
-            tls: Some(match tls {
-                None => TlsName::Off,
-                Some(tls) if tls.required => TlsName::Required,
-                Some(_) => TlsName::Optional,
-            }),
+            tls: Some(mode(tls)),
             tls_cert: tls.map(|tls| tls.certificate.clone()),
             tls_key: tls.map(|tls| tls.key.clone()),
             tls_client_ca: tls.and_then(|tls| tls.client_ca.clone()),

@@ -26,7 +26,7 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
-use hermit_broker::BrokerConfig;
+use hermit_broker::{BrokerConfig, TlsConfig};
 
 use finding::{Findings, Origin};
 use flags::{Asked, Flags, Output};
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) listen: String,
     /// Where HTTP is served, if anywhere.
     pub(crate) http: Option<HttpAddress>,
+    /// TLS for HTTP, if there is any.
+    pub(crate) http_tls: Option<TlsConfig>,
     /// Whether it is meant that other machines need no login.
     pub(crate) insecure: bool,
     pub(crate) threads: usize,

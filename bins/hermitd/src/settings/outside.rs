@@ -19,6 +19,9 @@ impl Gathered {
         if let Some(tls) = &settings.broker.tls {
             self.check_tls_files(tls);
         }
+        if let Some(tls) = &settings.http_tls {
+            self.check_http_tls_files(tls);
+        }
         if self.are_sound(&["data_dir"]) {
             self.look_at_data_dir(settings);
         }

@@ -44,6 +44,9 @@ impl Gathered {
                 Ok(addresses) => {
                     if let Err(error) = settings.check_reach_of("http", &http.address, &addresses) {
                         self.wrong(&["http"], error.to_string());
+                    } else if settings.http_tls.is_none() && !settings.insecure && addresses.iter().any(is_open) {
+                        let note = "`http` is for other machines, too, and has no TLS: their logins will be refused; set `http_tls_cert` and `http_tls_key`";
+                        self.notes.push(note.to_owned());
                     }
                 }
                 Err(error) => self.notes.push(format!("`http` is {}, which cannot be resolved: {error}", http.address)),

@@ -28,6 +28,7 @@ impl Gathered {
             self.notes.push(format!("no HTTP: `listen`, {listen}, has its port; give HTTP another with `http`"));
             http = None;
         }
+        let http_tls = if http.is_some() { self.settle_http_tls(broker.tls.as_ref()) } else { None };
         let log = self.given.log.clone().unwrap_or_else(|| "info".into());
         if let Err(error) = log::check(&log) {
             self.wrong(&["log"], format!("{error:#}"));
@@ -49,6 +50,7 @@ impl Gathered {
         Settings {
             broker,
             listen,
+            http_tls,
             http,
             insecure: self.given.insecure.unwrap_or(false),
             threads: self.given.threads.unwrap_or(2),

@@ -175,6 +175,12 @@ settings! {
     listen: String, Restart;
     /// Address and port for HTTP: health, metrics and the JSON API; port 0 takes any, `off` takes none. Where another process has the default, the broker starts without HTTP and says so.
     http: String, Restart;
+    /// Whether HTTP goes through TLS, on the same port: `off`, `optional` or `required`. Default: as `tls`; `optional` where `http_tls_cert` is set. Health is told without it in any case.
+    http_tls: TlsName, NewConnections;
+    /// PEM file with the certificate for HTTP, as `tls_cert`. Default: that of `tls_cert`. Clients show certificates as for `tls`.
+    http_tls_cert: PathBuf, NewConnections;
+    /// PEM file with the private key of `http_tls_cert`. Default: that of `tls_key`.
+    http_tls_key: PathBuf, NewConnections;
     /// Whether clients have to log in, and may do only what rules allow. While it is off everybody may do everything, and `listen` must be a loopback address.
     authentication: SwitchName, Restart;
     /// Whether other machines may connect without `authentication`, and log in with passwords over connections without TLS. Whoever reaches the port then does as he likes, or reads along.

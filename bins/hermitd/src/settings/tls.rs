@@ -7,6 +7,7 @@ use super::outside::open_to_others;
 use super::table::{ClientAuthName, Given, TlsName};
 
 const ALL: [&str; 5] = ["tls", "tls_cert", "tls_key", "tls_client_ca", "tls_client_auth"];
+const ALL_OF_HTTP: [&str; 3] = ["http_tls", "http_tls_cert", "http_tls_key"];
 
 impl Gathered {
     /// `None` where it is off, whatever files are named.
@@ -61,6 +62,68 @@ impl Gathered {
         })
     }
 
+    /// The same for HTTP, which has what the native port has but for what is given for it alone.
+    pub(super) fn settle_http_tls(&mut self, native: Option<&TlsConfig>) -> Option<TlsConfig> {
+        let given = self.given.clone();
+        for (name, file) in [("http_tls_cert", &given.http_tls_cert), ("http_tls_key", &given.http_tls_key)] {
+            if file.as_ref().is_some_and(|file| file.to_string_lossy().contains("-----BEGIN")) {
+                self.wrong(&[name], format!("`{name}` holds the PEM text itself: name the file that it is in"));
+            }
+        }
+        if !self.are_sound(&ALL) || !self.are_sound(&ALL_OF_HTTP) {
+            return None;
+        }
+        let files = match (given.http_tls_cert, given.http_tls_key) {
+            (Some(_), None) => {
+                self.wrong(
+                    &["http_tls_key", "http_tls_cert"],
+                    "`http_tls_key` is not set: name the PEM file with the key of `http_tls_cert`",
+                );
+                return None;
+            }
+            (None, Some(_)) => {
+                let message = "`http_tls_cert` is not set: name the PEM file with the certificate that `http_tls_key` belongs to";
+                self.wrong(&["http_tls_cert", "http_tls_key"], message);
+                return None;
+            }
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+        };
+        let mode = match (given.http_tls, native) {
+            (Some(mode), _) => mode,
+            (None, Some(native)) if native.required => TlsName::Required,
+            (None, native) if native.is_some() || files.is_some() => TlsName::Optional,
+            (None, _) => TlsName::Off,
+        };
+        if mode == TlsName::Off {
+            return None;
+        }
+        let Some((certificate, key)) = files.or_else(|| Some((given.tls_cert?, given.tls_key?))) else {
+            let message = "`http_tls` is not off: name certificate and key with `http_tls_cert` and `http_tls_key`, or with `tls_cert` and `tls_key`";
+            self.wrong(&ALL_OF_HTTP, message);
+            return None;
+        };
+        Some(TlsConfig {
+            client_ca: given.tls_client_ca,
+            require_client_certificate: given.tls_client_auth == Some(ClientAuthName::Required),
+            required: mode == TlsName::Required,
+            ..TlsConfig::new(certificate, key)
+        })
+    }
+
+    /// As [`Gathered::check_tls_files`], where HTTP has files of its own.
+    pub(super) fn check_http_tls_files(&mut self, tls: &TlsConfig) {
+        if self.given.http_tls_cert.is_none() && self.are_sound(&ALL) && self.given.tls != Some(TlsName::Off) {
+            return;
+        }
+        if self.are_sound(&ALL_OF_HTTP)
+            && let Err(error) = tls.check()
+        {
+            self.wrong(&ALL_OF_HTTP, format!("TLS for HTTP: {error}"));
+        }
+        self.notes.extend(open_to_others(&tls.key));
+    }
+
     /// Reads the files as a start would, and changes nothing.
     pub(super) fn check_tls_files(&mut self, tls: &TlsConfig) {
         if !self.are_sound(&ALL) {
@@ -112,6 +175,34 @@ mod tests {
         assert_eq!(with(|given| given.tls = Some(TlsName::Off)).unwrap(), None);
         assert!(!with(|_given| {}).unwrap().unwrap().required);
         assert!(with(|given| given.tls = Some(TlsName::Required)).unwrap().unwrap().required);
+    }
+
+    #[test]
+    fn http_has_what_the_native_port_has_unless_something_else_is_said() {
+        let settle = |change: fn(&mut Given)| {
+            let given = Given { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Given::default() };
+            let mut gathered = Gathered { given, ..Gathered::default() };
+            change(&mut gathered.given);
+            let native = gathered.settle_tls();
+            let settled = gathered.settle_http_tls(native.as_ref());
+            (settled.map(|tls| (tls.certificate, tls.required)), gathered.findings.0.first().map(ToString::to_string))
+        };
+        let with = |change| settle(change).0;
+        assert_eq!(with(|given| *given = Given::default()), None);
+        assert_eq!(with(|_given| {}), Some(("c.pem".into(), false)));
+        assert_eq!(with(|given| given.tls = Some(TlsName::Required)), Some(("c.pem".into(), true)));
+        assert_eq!(with(|given| given.http_tls = Some(TlsName::Off)), None);
+        assert_eq!(
+            with(|given| (given.tls, given.http_tls) = (Some(TlsName::Required), Some(TlsName::Optional))),
+            Some(("c.pem".into(), false))
+        );
+        let own = |given: &mut Given| (given.http_tls_cert, given.http_tls_key) = (Some("h.pem".into()), Some("hk.pem".into()));
+        assert_eq!(with(own), Some(("h.pem".into(), false)));
+        assert_eq!(with(|given| given.http_tls_cert = Some("h.pem".into())), None);
+        let refusal = settle(|given| given.http_tls_cert = Some("h.pem".into())).1.unwrap();
+        assert!(refusal.starts_with("`http_tls_key` is not set"), "{refusal}");
+        let refusal = settle(|given| *given = Given { http_tls: Some(TlsName::Required), ..Given::default() }).1.unwrap();
+        assert!(refusal.starts_with("`http_tls` is not off: name certificate"), "{refusal}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use super::connection::{Connection, End};
 use super::secure::{SecureStream, Socket, decrypt};
 use super::stream::Stream;
 use crate::address::PeerAddress;
-use crate::broker::Broker;
-use crate::tls::{Active, Facts};
+use crate::memory::Share;
+use crate::tls::{Active, Facts, Tls};
 
 /// The first byte of a TLS connection: a record of a handshake (RFC 8446, section 5.1).
 pub(super) const FIRST_BYTE: u8 = 0x16;
@@ -35,8 +35,8 @@ pub(super) async fn secure<'a>(connection: Connection<'a>, begun: &[u8]) -> Resu
     let Some(active) = broker.tls().active() else {
         return Err(End::Refused("a TLS handshake, and TLS is not switched on here: it takes `tls_cert` and `tls_key`".into()));
     };
-    let Progress { connection, plain, at_end, .. } =
-        shake(broker, PeerAddress::of(transport.peer.ip()), &active, &socket, begun).await?;
+    let share = broker.budget().share(PeerAddress::of(transport.peer.ip()), 1);
+    let Progress { connection, plain, at_end, .. } = shake(broker.tls(), Some(share), &active, &socket, begun).await?;
     transport.encrypted = true;
     transport.client_certificate = connection.peer_certificates().and_then(<[_]>::first).map(|der| {
         // It was found to be valid, but need not be one that can be told.
@@ -68,15 +68,23 @@ pub(super) async fn refuse_plain(stream: &Stream, first: u8) -> End {
     End::Refused("a connection without TLS, which is required here".into())
 }
 
+/// The same on a port that is not the broker's.
+pub(super) async fn secure_elsewhere(tls: &Tls, socket: TcpStream) -> Result<(SecureStream, BytesMut), End> {
+    let Some(active) = tls.active() else { return Err(End::Refused("a TLS handshake, and TLS is not switched on here".into())) };
+    let Progress { connection, plain, at_end, .. } = shake(tls, None, &active, &socket, &[]).await?;
+    Ok((SecureStream::new(socket, *connection, at_end), plain))
+}
+
 /// The handshake itself.
-async fn shake(broker: &Broker, address: PeerAddress, active: &Active, socket: &TcpStream, begun: &[u8]) -> Result<Progress, End> {
+async fn shake(tls: &Tls, mut share: Option<Share>, active: &Active, socket: &TcpStream, begun: &[u8]) -> Result<Progress, End> {
     let connection = ServerConnection::new(Arc::clone(&active.server)).map_err(|error| refused(&error))?;
     let mut progress = Progress { connection: Box::new(connection), plain: BytesMut::new(), at_end: false, failed: None };
-    let mut share = broker.budget().share(address, 1);
     let (mut received, mut received_bytes) = (begun.to_vec(), begun.len());
     loop {
-        share.update(received_bytes as u64, None);
-        progress = compute(broker, progress, received).await?;
+        if let Some(share) = &mut share {
+            share.update(received_bytes as u64, None);
+        }
+        progress = compute(tls, progress, received).await?;
         send(&mut progress, socket).await?;
         if let Some(error) = &progress.failed {
             linger(socket).await;
@@ -113,12 +121,12 @@ struct Progress {
 }
 
 /// Takes in what was received. To sign takes up to some milliseconds: a reactor's thread that did so for each of a thousand clients would serve nobody meanwhile.
-async fn compute(broker: &Broker, mut progress: Progress, received: Vec<u8>) -> Result<Progress, End> {
+async fn compute(tls: &Tls, mut progress: Progress, received: Vec<u8>) -> Result<Progress, End> {
     if received.is_empty() {
         return Ok(progress);
     }
     // Whoever gives up while waiting costs nothing: the permit is taken first.
-    let Ok(permit) = Arc::clone(broker.tls().handshakes()).acquire_owned().await else { return Err(End::Stopping) };
+    let Ok(permit) = Arc::clone(tls.handshakes()).acquire_owned().await else { return Err(End::Stopping) };
     let computed = tokio::task::spawn_blocking(move || {
         match decrypt(&mut progress.connection, &received, &mut progress.plain) {
             Ok(at_end) => progress.at_end = at_end,

@@ -12,6 +12,8 @@ mod secure;
 mod sendfile;
 mod session;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls_port;
 mod v1;
 mod warmer;
 
@@ -22,6 +24,8 @@ use tokio::net::TcpListener;
 pub use door::ConnectionCounts;
 pub(crate) use door::Door;
 pub(crate) use line_gate::{Line, LineGate, Lines};
+#[cfg(feature = "tls")]
+pub use tls_port::{TlsPort, TlsStream};
 pub(crate) use warmer::Warmer;
 
 #[cfg(any(test, feature = "fuzzing"))]

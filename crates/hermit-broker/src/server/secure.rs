@@ -115,6 +115,15 @@ impl SecureStream {
         if state.pending_bytes == 0 { Ok(None) } else { state.finish(&self.socket).map(Some) }
     }
 
+    /// Says that nothing more comes, as far as the socket takes that at once.
+    pub(super) fn close(&mut self) {
+        let state = self.state.get_mut();
+        if !std::mem::replace(&mut state.broken, true) {
+            state.connection.send_close_notify();
+            let _as_far_as_it_goes = state.send(&self.socket);
+        }
+    }
+
     /// Whether bytes came since the last look, though not a whole record: a sign of life.
     pub(super) fn take_received(&self) -> bool {
         std::mem::take(&mut self.state.lock().received)

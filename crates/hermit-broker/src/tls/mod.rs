@@ -142,16 +142,20 @@ mod active {
 
     impl Tls {
         pub(crate) fn open(config: Option<&TlsConfig>, now: SystemTime) -> Result<Self, BrokerError> {
-            // A handshake costs up to some milliseconds of computing. Half of the processors are left to the connections that are there.
-            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            let tls = Self { active: RwLock::new(None), handshakes: Arc::new(Semaphore::new((cores / 2).max(1))) };
+            let tls = Self::off();
             if let Some(config) = config {
                 tls.load(config, now)?;
             }
             Ok(tls)
         }
 
-        pub(super) fn load(&self, config: &TlsConfig, now: SystemTime) -> Result<TlsReport, BrokerError> {
+        pub(crate) fn off() -> Self {
+            // A handshake costs up to some milliseconds of computing. Half of the processors are left to the connections that are there.
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            Self { active: RwLock::new(None), handshakes: Arc::new(Semaphore::new((cores / 2).max(1))) }
+        }
+
+        pub(crate) fn load(&self, config: &TlsConfig, now: SystemTime) -> Result<TlsReport, BrokerError> {
             let (server, report) = load(config)?;
             report.tell(config, now);
             *self.active.write() = Some(Arc::new(Active { server, required: config.required }));
