@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::publish;
 use crate::step::{Step, Stopwatch};
 use crate::tidy;
 use crate::workspace::{Package, Target, Workspace};
@@ -20,6 +21,7 @@ pub(crate) fn check() -> Result<()> {
     Step::cargo("fmt --all --check").run(root)?;
     println!("$ cargo xtask tidy");
     tidy::run()?;
+    publish::check(&workspace)?;
     Step::cargo("clippy --locked --workspace --all-targets -- -D warnings").run(root)?;
     // Without target flags this is all of it: units, integration tests, doc tests, and the examples are built.
     Step::cargo("test --locked --workspace").run(root)?;

@@ -6,7 +6,9 @@
 
 mod ci;
 mod deny;
+mod dist;
 mod fuzz;
+mod publish;
 mod runs;
 mod soundness;
 mod step;
@@ -35,6 +37,8 @@ enum Task {
     Fix,
     /// Counts the instructions of the hot paths, where valgrind is there, and compares them with `benches/counts.txt`; `--save` writes that.
     Counts(runs::Passed),
+    /// What is handed out: a `.deb`, a tarball and their sums in `target/dist`; `--verify-packages` tries those for a registry instead.
+    Dist(dist::Dist),
     /// Every fuzz target of `fuzz/`, for its share of MINUTES.
     Fuzz(fuzz::Fuzz),
     /// The interleavings of what wakes and waits, as far as loom's models go.
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Fix => ci::fix(),
         Task::Counts(passed) => runs::counts(passed),
+        Task::Dist(dist) => dist.run(),
         Task::Fuzz(fuzz) => fuzz.run(),
         Task::Loom => soundness::loom(),
         Task::Miri => soundness::miri(),
