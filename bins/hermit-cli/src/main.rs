@@ -20,6 +20,7 @@ mod json_record;
 mod key;
 mod lines;
 mod log;
+mod packaging;
 mod place;
 mod produce;
 mod progress;
@@ -69,15 +70,18 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<()> {
-    if let Command::Log(command) = &cli.command {
-        return log::run(command, cli.output);
+    match &cli.command {
+        Command::Log(command) => return log::run(command, cli.output),
+        Command::Completions(args) => return packaging::completions(args),
+        Command::Man(args) => return packaging::man(args, cli.output),
+        _ => {}
     }
     let builder = connect::builder(&cli.connection).await?;
     let client = builder.clone().connect().await?;
     let done = match cli.command {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
         // Needs no broker.
-        Command::Log(_) => Ok(()),
+        Command::Log(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
         Command::Group(command) => group::run(&client, command, cli.output).await,

@@ -39,13 +39,13 @@ fn settings_are_passed_on_and_told() {
         "--retention-bytes",
         "500MiB",
         "--segment-bytes",
-        "never",
+        "3GiB",
         "--output",
         "json",
     ];
     let refused = broker.run(&create, b"");
-    assert_eq!(refused.status, 1, "a segment without end is refused by the broker: {}", refused.stderr);
-    let created = broker.ok(&create.map(|argument| if argument == "never" { "64MiB" } else { argument }), b"");
+    assert_eq!(refused.status, 1, "too large a segment is refused by the broker: {}", refused.stderr);
+    let created = broker.ok(&create.map(|argument| if argument == "3GiB" { "64 MiB" } else { argument }), b"");
     let created: serde_json::Value = serde_json::from_str(&created).unwrap();
     let expected = serde_json::json!({
         "durability": "os", "compaction": true, "retention_age_ms": 604_800_000, "retention_bytes": 524_288_000, "segment_bytes": 67_108_864,
@@ -55,6 +55,21 @@ fn settings_are_passed_on_and_told() {
     let described: serde_json::Value = serde_json::from_str(&described).unwrap();
     assert_eq!((&described["config"], &described["id"]), (&expected, &created["id"]));
     assert_eq!(described["partitions"][0]["high_watermark"], 0);
+}
+
+#[test]
+fn what_a_topic_inherits_it_can_be_made_to_inherit_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = TestBroker::start_with(dir.path(), |config| {
+        config.topic_defaults.retention_age_ms = 5_400_000;
+        config.topic_defaults.retention_bytes = 5 << 30;
+    });
+    broker.ok(&["topic", "create", "t", "--retention-age", "1d 12h", "--retention-bytes", "unlimited"], b"");
+    let told = |text: String| text.lines().filter(|line| line.starts_with("retention")).map(str::to_owned).collect::<Vec<_>>();
+    let own = told(broker.ok(&["topic", "describe", "t"], b""));
+    assert_eq!(own, ["retention age    36h", "retention bytes  never"]);
+    let altered = told(broker.ok(&["topic", "alter", "t", "--retention-age", "default", "--retention-bytes", "default"], b""));
+    assert_eq!(altered, ["retention age    90min", "retention bytes  5 GiB"]);
 }
 
 #[test]

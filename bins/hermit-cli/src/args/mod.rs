@@ -6,6 +6,7 @@ mod connection;
 mod consume;
 mod group;
 mod log;
+mod packaging;
 mod produce;
 mod topic;
 mod transfer;
@@ -24,6 +25,7 @@ pub(crate) use connection::{ConnectionArgs, Login, TOKEN};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
+pub(crate) use packaging::{CompletionsArgs, ManArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
 pub(crate) use topic::{AddPartitionsArgs, AlterArgs, CreateArgs, Settings, TopicCommand, TrimArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs};
@@ -118,6 +120,10 @@ pub(crate) enum Command {
     /// Says what users may do.
     #[command(subcommand)]
     Acl(AclCommand),
+    /// Prints what a shell needs to complete these commands.
+    Completions(CompletionsArgs),
+    /// Writes the manual pages of all commands to a directory.
+    Man(ManArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,7 +22,8 @@ pub(crate) enum TopicCommand {
         topic: String,
     },
     /// Changes a topic's settings. What is not named stays.
-    #[command(after_help = "Example:\n  hermit-cli topic alter orders --retention-age 30d --compaction off")]
+    #[command(after_help = "Examples:\n  hermit-cli topic alter orders --retention-age 30d --compaction off\n  \
+        hermit-cli topic alter orders --retention-age default     as the broker's setting, also when that changes")]
     Alter(AlterArgs),
     /// Deletes a topic's oldest records.
     #[command(after_help = "Examples:\n  hermit-cli topic trim orders --before 30d --dry-run\n  \
@@ -59,13 +60,13 @@ pub(crate) struct Settings {
     /// What an answered message survives: `sync` a power cut, `os` a crash of the broker. Default of a new topic: the broker's.
     #[arg(long, value_parser = value::durability, value_name = "sync|os")]
     pub(crate) durability: Option<Durability>,
-    /// Delete records this long after they were stored: `90s`, `12h`, `7d`, or `never`.
-    #[arg(long, value_parser = quantity::age_ms, value_name = "AGE")]
+    /// Delete records this long after they were stored: `90s`, `1h 30min`, `7d`, `never`, or `default`: as the broker's setting, also when that changes.
+    #[arg(long, value_parser = quantity::retained_ms, value_name = "AGE")]
     pub(crate) retention_age: Option<Limit>,
-    /// Delete the oldest when a partition has more bytes: `500MiB`, `10GB`, or `never`.
-    #[arg(long, value_parser = quantity::bytes, value_name = "SIZE")]
+    /// Delete the oldest when a partition has more bytes: `500 MiB`, `10GB`, `never`, or `default`, as above.
+    #[arg(long, value_parser = quantity::retained_bytes, value_name = "SIZE")]
     pub(crate) retention_bytes: Option<Limit>,
-    /// Bytes at which a segment is rolled.
+    /// Bytes at which a segment is rolled: `64 MiB`, `1GB`.
     #[arg(long, value_parser = quantity::bytes, value_name = "SIZE")]
     pub(crate) segment_bytes: Option<Limit>,
 }

@@ -55,8 +55,6 @@ fn unknown(name: &str, value: &DeValue<'_>, known: &[String]) -> String {
 
 /// Line and column of the byte at `position`.
 pub(super) fn place(path: &str, text: &str, position: usize) -> Origin {
-    let before = text.get(..position).unwrap_or(text);
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let (line, column) = hermit_settings::line_and_column(text, position);
     Origin::File { path: path.to_owned(), line, column }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub(super) use hermit_settings::excerpt;
+
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -66,19 +68,4 @@ impl Findings {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-/// The longest piece of a value that is shown.
-const SHOWN_CHARACTERS: usize = 60;
-
-/// A value that was given, as it is told: on one line, and not without end.
-pub(super) fn excerpt(value: &str) -> String {
-    let mut characters = value.chars();
-    let shown: String = characters.by_ref().take(SHOWN_CHARACTERS).flat_map(plain).collect();
-    if characters.next().is_some() { format!("{shown}…") } else { shown }
-}
-
-fn plain(character: char) -> impl Iterator<Item = char> {
-    let escaped = character.is_control().then(|| character.escape_default());
-    escaped.into_iter().flatten().chain((!character.is_control()).then_some(character))
 }

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
 
 use super::environment::with_unit;
 use super::finding::{Origin, excerpt};
@@ -14,7 +15,7 @@ use super::table::{Setting, settings};
 use super::value::Raw;
 
 /// What the command line asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     /// A broker.
     Run,
@@ -24,6 +25,10 @@ pub(super) enum Asked {
     Config(Output),
     /// The manual's table of settings.
     Reference,
+    /// What a shell needs to complete the command line.
+    Completions(Shell),
+    /// The manual's pages, written to this directory.
+    Man(PathBuf),
 }
 
 /// How settings are printed.
@@ -52,6 +57,8 @@ Every setting can also be given in the environment, as HERMITD_ and its name in 
 environment, and that over the file. The first administrator's password is given by the environment alone: HERMITD_ADMIN_PASSWORD, or
 HERMITD_ADMIN_PASSWORD_FILE. SIGHUP reads file and certificates again.";
 
+const SUBCOMMANDS: [&str; 3] = ["config", "completions", "man"];
+
 /// The whole command line.
 pub(super) fn command() -> Command {
     let config = Arg::new("config").long("config").value_name("FILE").action(ArgAction::Append).global(true);
@@ -64,8 +71,13 @@ pub(super) fn command() -> Command {
     let output = output.help("`toml`, which is a settings file, or `json`");
     let print = Command::new("config").arg(reference).arg(output);
     let print = print.about("Prints the settings in force, each with where it comes from");
+    let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell)).help("The shell");
+    let completions = Command::new("completions").arg(shell).about("Prints what a shell needs to complete this command line");
+    let dir = Arg::new("dir").required(true).value_name("DIR").value_parser(value_parser!(PathBuf));
+    let dir = dir.help("The directory, which is made if it is not there. Files of the same names are replaced");
+    let man = Command::new("man").arg(dir).about("Writes the manual pages to a directory");
     let mut command = Command::new("hermitd").version(env!("CARGO_PKG_VERSION")).about(ABOUT).long_about(LONG_ABOUT);
-    command = command.arg(config).arg(check).subcommand(print).next_help_heading("Settings");
+    command = command.arg(config).arg(check).subcommands([print, completions, man]).next_help_heading("Settings");
     for setting in settings() {
         command = command.arg(argument(setting));
     }
@@ -103,7 +115,8 @@ pub(super) fn parse(mut arguments: Vec<OsString>) -> Flags {
             return read(command().get_matches_from(["hermitd"]), errors, former);
         };
         let has_value = written.is_some_and(|written| written.starts_with("--") && !written.contains('='));
-        let is_value = |argument: &OsString| !argument.to_string_lossy().starts_with('-') && argument != "config";
+        let is_subcommand = |argument: &OsString| SUBCOMMANDS.iter().any(|name| argument == name);
+        let is_value = |argument: &OsString| !argument.to_string_lossy().starts_with('-') && !is_subcommand(argument);
         if has_value && arguments.get(at + 1).is_some_and(is_value) {
             arguments.remove(at + 1);
         }
@@ -167,7 +180,7 @@ fn told(error: &clap::Error, written: Option<&str>) -> (String, String) {
                     None => "there is no such flag; `hermitd --help` lists them".to_owned(),
                 }
             }
-            None => "there is nothing of that name; `hermitd config` and flags can be given".to_owned(),
+            None => "there is nothing of that name; `hermitd config`, `completions` or `man`, and flags can be given".to_owned(),
         },
         (
             ErrorKind::InvalidValue | ErrorKind::NoEquals | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues,
@@ -190,6 +203,8 @@ fn plain(error: &clap::Error) -> String {
 
 fn read(matches: ArgMatches, mut errors: Vec<(String, String)>, former: Vec<String>) -> Flags {
     let asked = match matches.subcommand() {
+        Some(("completions", matches)) => matches.get_one("shell").copied().map_or(Asked::Run, Asked::Completions),
+        Some(("man", matches)) => matches.get_one::<PathBuf>("dir").cloned().map_or(Asked::Run, Asked::Man),
         Some((_, config)) if config.get_flag("reference") => Asked::Reference,
         Some((_, config)) => match config.get_one::<String>("output").map(String::as_str) {
             Some("json") => Asked::Config(Output::Json),
@@ -198,7 +213,7 @@ fn read(matches: ArgMatches, mut errors: Vec<(String, String)>, former: Vec<Stri
         None if matches.get_flag("check") => Asked::Check,
         None => Asked::Run,
     };
-    if matches.subcommand().is_some() && matches.get_flag("check") {
+    if matches.subcommand_name() == Some("config") && matches.get_flag("check") {
         errors.push(("--check".to_owned(), "`hermitd config` checks the settings anyway: leave --check out".to_owned()));
     }
     let files: Vec<_> = given(&matches, "config");
@@ -215,6 +230,11 @@ fn given(matches: &ArgMatches, argument: &str) -> Vec<String> {
 }
 
 impl Flags {
+    /// Whether nothing is wrong with the command line.
+    pub(super) const fn are_sound(&self) -> bool {
+        self.errors.is_empty()
+    }
+
     /// Takes what the flags say.
     pub(super) fn take(&self, gathered: &mut Gathered) {
         for (argument, message) in &self.errors {

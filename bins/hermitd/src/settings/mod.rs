@@ -15,6 +15,7 @@ mod log;
 mod names;
 mod older;
 mod outside;
+mod packaging;
 mod quantity;
 mod reach;
 mod reference;
@@ -74,7 +75,15 @@ pub(crate) struct Sources(Flags);
 /// Reads flags, environment and file.
 pub(crate) fn from_process() -> Result<Invocation, Findings> {
     let flags = flags::parse(std::env::args_os().collect());
-    let asked = flags.asked;
+    let asked = flags.asked.clone();
+    match &asked {
+        // Whatever file and environment say.
+        Asked::Completions(shell) if flags.are_sound() => return Ok(Invocation::Print(packaging::completions(*shell), Vec::new())),
+        Asked::Man(dir) if flags.are_sound() => {
+            return packaging::man(dir).map(|told| Invocation::Print(told, Vec::new()));
+        }
+        _ => {}
+    }
     let sources = Sources(flags);
     let mut gathered = sources.gather();
     if asked == Asked::Reference && gathered.findings.is_empty() {
@@ -85,7 +94,7 @@ pub(crate) fn from_process() -> Result<Invocation, Findings> {
     gathered.appoint(&mut settings);
     let settings = gathered.finish(settings)?;
     Ok(match asked {
-        Asked::Check | Asked::Reference => Invocation::Check(settings.notes),
+        Asked::Check | Asked::Reference | Asked::Completions(_) | Asked::Man(_) => Invocation::Check(settings.notes),
         Asked::Config(Output::Toml) => Invocation::Print(settings.to_toml(), settings.notes),
         Asked::Config(Output::Json) => Invocation::Print(settings.to_json(), settings.notes),
         Asked::Run => Invocation::Run(Box::new(settings), sources),
