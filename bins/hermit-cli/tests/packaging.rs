@@ -1,6 +1,4 @@
 //! What packages bring along: completions and manual pages.
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 mod support;
 
 use std::fs;
