@@ -4,13 +4,15 @@ use anyhow::{Result, bail};
 use hermit_client::{Client, ClientBuilder, Secret, TlsConfig};
 
 use crate::args::{ConnectionArgs, Login, TOKEN};
+use crate::profile::Kept;
 use crate::secret;
 
 const PASSWORD: &str = "HERMIT_PASSWORD";
 
 /// A client's settings, with the login. May ask for the password.
 pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {
-    let mut builder = Client::builder().server(&args.server).name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION")));
+    let mut builder = Client::builder().name(concat!("hermit-cli/", env!("CARGO_PKG_VERSION")));
+    builder = args.server.iter().fold(builder, |builder, server| builder.server(server));
     builder = builder.insecure_login(args.insecure_login);
     if let Some(tls) = tls(args)? {
         builder = builder.tls(tls);
@@ -53,9 +55,19 @@ fn tls(args: &ConnectionArgs) -> Result<Option<TlsConfig>> {
 }
 
 fn token(args: &ConnectionArgs) -> Result<Option<Secret>> {
-    match &args.token_file {
-        Some(file) => secret::file(file).map(Some),
-        None => secret::variable(TOKEN),
+    if let Some(file) = &args.token_file {
+        return secret::file(file).map(Some);
+    }
+    match (secret::variable(TOKEN)?, &args.profile_token) {
+        (None, Some(kept)) => secret_of(kept).map(Some),
+        (token, _) => Ok(token),
+    }
+}
+
+fn secret_of(kept: &Kept) -> Result<Secret> {
+    match kept {
+        Kept::Here(secret) => Ok(secret.clone()),
+        Kept::File(path) => secret::file(path),
     }
 }
 
@@ -65,6 +77,9 @@ async fn password(args: &ConnectionArgs, user: &str) -> Result<Secret> {
     }
     if let Some(password) = secret::variable(PASSWORD)? {
         return Ok(password);
+    }
+    if let Some(kept) = &args.profile_password {
+        return secret_of(kept);
     }
     match secret::prompt(&format!("Password of {user}")).await? {
         Some(password) => Ok(password),

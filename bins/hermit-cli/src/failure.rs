@@ -97,7 +97,7 @@ fn refusal(refused: &WireError) -> String {
 }
 
 fn hint(error: &Error, connection: &ConnectionArgs) -> Option<String> {
-    let server = &connection.server;
+    let server = connection.server.join(",");
     let hint = match error {
         Error::Unreachable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             "is it spelled right? Name another address with --server or HERMIT_SERVER".to_owned()

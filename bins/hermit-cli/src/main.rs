@@ -23,6 +23,7 @@ mod log;
 mod packaging;
 mod place;
 mod produce;
+mod profile;
 mod progress;
 mod quantity;
 mod secret;
@@ -46,16 +47,10 @@ use crate::args::{Cli, Command};
 const GOODBYE_AFTER_ERROR: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let mut cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let prepared = if cli.command.needs_broker() { profile::apply(&mut cli.connection) } else { Ok(()) };
     let connection = cli.connection.clone();
-    let done = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(
-        |runtime| {
-            let done = runtime.block_on(run(cli));
-            // A read of standard input may never return; the process does not wait for it.
-            runtime.shutdown_background();
-            done
-        },
-    );
+    let done = prepared.and_then(|()| start(cli));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -69,11 +64,21 @@ fn main() -> ExitCode {
     }
 }
 
+fn start(cli: Cli) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start").and_then(|runtime| {
+        let done = runtime.block_on(run(cli));
+        // A read of standard input may never return; the process does not wait for it.
+        runtime.shutdown_background();
+        done
+    })
+}
+
 async fn run(cli: Cli) -> Result<()> {
     match &cli.command {
         Command::Log(command) => return log::run(command, cli.output),
         Command::Completions(args) => return packaging::completions(args),
         Command::Man(args) => return packaging::man(args, cli.output),
+        Command::Profile(command) => return profile::run(command, cli.connection.profile.as_deref(), cli.output),
         _ => {}
     }
     let builder = connect::builder(&cli.connection).await?;
@@ -81,7 +86,7 @@ async fn run(cli: Cli) -> Result<()> {
     let done = match cli.command {
         Command::Topic(command) => topic::run(&client, command, cli.output).await,
         // Needs no broker.
-        Command::Log(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
+        Command::Log(_) | Command::Profile(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
         Command::Group(command) => group::run(&client, command, cli.output).await,

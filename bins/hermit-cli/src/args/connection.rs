@@ -5,13 +5,21 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
+use crate::profile::Kept;
+
+/// Where the broker is if nobody says.
+pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:9092";
+
 /// Secrets are no options: whoever may list processes sees those.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// The broker's address.
-    #[arg(long, env = "HERMIT_SERVER", default_value = "127.0.0.1:9092", value_name = "ADDR", value_parser = address, global = true)]
-    pub(crate) server: String,
+    /// The profile to go by: see `hermit-cli profile --help`. Default: the file's default, if it has one.
+    #[arg(long, env = "HERMIT_PROFILE", value_name = "NAME", global = true)]
+    pub(crate) profile: Option<String>,
+    /// The broker's address; of several, with commas between, the first that answers.
+    #[arg(long, env = "HERMIT_SERVER", default_value = DEFAULT_SERVER, value_name = "ADDR", value_parser = address, value_delimiter = ',', global = true)]
+    pub(crate) server: Vec<String>,
     /// Log in as this user. The password is that of HERMIT_PASSWORD or --password-file, or is asked for at the terminal.
     // Another id than that of the user whom a command is about: to clap both would be one.
     #[arg(id = "login_user", long = "user", env = "HERMIT_USER", value_name = "NAME", global = true)]
@@ -43,6 +51,18 @@ pub(crate) struct ConnectionArgs {
     /// Whether a login was chosen on the command line, so that the environment's others do not count.
     #[arg(skip)]
     pub(crate) chosen: Option<Login>,
+    /// What was given, by an option or the environment.
+    #[arg(skip)]
+    given: Vec<&'static str>,
+    /// Whether the address is the profile's.
+    #[arg(skip)]
+    pub(crate) server_of_profile: bool,
+    /// The password of the profile's user.
+    #[arg(skip)]
+    pub(crate) profile_password: Option<Kept>,
+    /// The profile's token.
+    #[arg(skip)]
+    pub(crate) profile_token: Option<Kept>,
 }
 
 /// The ways to log in.
@@ -58,7 +78,20 @@ pub(crate) const TOKEN: &str = "HERMIT_TOKEN";
 impl ConnectionArgs {
     /// Whether a login was given in any way.
     pub(crate) fn has_login(&self) -> bool {
-        self.user.is_some() || self.token_file.is_some() || std::env::var_os(TOKEN).is_some()
+        self.user.is_some() || self.profile_token.is_some() || self.token_file.is_some() || has_variable(TOKEN)
+    }
+
+    /// Whether a token is what to log in with, by an option or the environment.
+    pub(crate) fn names_token(&self) -> bool {
+        match self.chosen {
+            Some(chosen) => chosen == Login::Token,
+            None => self.token_file.is_some() || has_variable(TOKEN),
+        }
+    }
+
+    /// Whether an option or the environment says this.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
     }
 
     /// Notes which way to log in was asked for by an option; the problem, if two were.
@@ -68,12 +101,19 @@ impl ConnectionArgs {
         if password && token {
             return Err("`--token-file` cannot be used with `--user` or `--password-file`: a token says whose it is");
         }
+        let said = |name| matches.value_source(name).is_some_and(|source| source != ValueSource::DefaultValue);
+        self.given = ["server", "tls", "insecure_login"].into_iter().filter(|name| said(name)).collect();
         self.chosen = if password { Some(Login::Password) } else { token.then_some(Login::Token) };
         Ok(())
     }
 }
 
-fn address(text: &str) -> Result<String, String> {
+/// Whether the environment has a variable, and more than an empty one.
+fn has_variable(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+pub(crate) fn address(text: &str) -> Result<String, String> {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
         _ => Err("write it as HOST:PORT, such as 127.0.0.1:9092".to_owned()),

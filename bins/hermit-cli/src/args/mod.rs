@@ -8,6 +8,7 @@ mod group;
 mod log;
 mod packaging;
 mod produce;
+mod profile;
 mod topic;
 mod transfer;
 mod user;
@@ -21,12 +22,13 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use acl::AclCommand;
 pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEndArgs};
-pub(crate) use connection::{ConnectionArgs, Login, TOKEN};
+pub(crate) use connection::{ConnectionArgs, DEFAULT_SERVER, Login, TOKEN, address};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
 pub(crate) use packaging::{CompletionsArgs, ManArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
+pub(crate) use profile::ProfileCommand;
 pub(crate) use topic::{AddPartitionsArgs, AlterArgs, CreateArgs, Settings, TopicCommand, TrimArgs};
 pub(crate) use transfer::{ExportArgs, ImportArgs};
 pub(crate) use user::{AddUserArgs, NewPasswordArgs, PasswdArgs, TokenCommand, UserCommand};
@@ -120,10 +122,20 @@ pub(crate) enum Command {
     /// Says what users may do.
     #[command(subcommand)]
     Acl(AclCommand),
+    /// Lists, shows and chooses profiles: how brokers are reached and who asks, by name.
+    #[command(subcommand, after_help = profile::ABOUT_FILE)]
+    Profile(ProfileCommand),
     /// Prints what a shell needs to complete these commands.
     Completions(CompletionsArgs),
     /// Writes the manual pages of all commands to a directory.
     Man(ManArgs),
+}
+
+impl Command {
+    /// Whether it is about a broker, so that a profile counts.
+    pub(crate) const fn needs_broker(&self) -> bool {
+        !matches!(self, Self::Log(_) | Self::Profile(_) | Self::Completions(_) | Self::Man(_))
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,7 @@ fn the_definition_holds_together() {
 #[test]
 fn global_options_may_stand_anywhere() {
     let cli = Cli::try_parse_from(["hermit-cli", "topic", "list", "--server", "[::1]:7", "--output", "json"]).unwrap();
-    assert_eq!((cli.connection.server.as_str(), cli.output), ("[::1]:7", Output::Json));
+    assert_eq!((cli.connection.server[0].as_str(), cli.output), ("[::1]:7", Output::Json));
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl TestBroker {
 
 pub fn command(server: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hermit-cli"));
-    command.args(arguments).env("HERMIT_SERVER", server);
+    command.args(arguments).env("HERMIT_SERVER", server).env("HERMIT_CONFIG", "/dev/null");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
