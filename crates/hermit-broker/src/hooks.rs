@@ -65,10 +65,12 @@ pub struct AppendContext<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Client<'a> {
-    /// What it calls itself; empty where it did not say, as with version 1.
+    /// What it calls itself; empty where it did not say, as with version 1. Over HTTP, its `User-Agent`.
     pub name: &'a str,
     /// Address and port that it connects from.
     pub address: &'a str,
+    /// The user as whom it acts; empty where nobody logs in.
+    pub user: &'a str,
 }
 
 /// Why a batch is refused.

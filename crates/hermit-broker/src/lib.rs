@@ -6,6 +6,7 @@
 mod access;
 mod address;
 mod broker;
+mod client_name;
 mod config;
 mod directories;
 mod env;
@@ -32,6 +33,7 @@ mod progress;
 mod record_sets;
 mod registry;
 mod reserve;
+mod roster;
 mod scrub;
 mod server;
 mod signal;
@@ -42,7 +44,7 @@ mod tls;
 mod topic;
 
 pub use access::{AccessConfig, AccessDamage, Caller, FirstAdministrator, LoginRefused, PasswordHashing, Shown};
-pub use broker::{Broker, Position, StopHold};
+pub use broker::{Broker, Position, SearchTurn, StopHold};
 pub use config::BrokerConfig;
 pub use error::{BrokerError, Counted};
 pub use events::Event;
@@ -53,6 +55,7 @@ pub use memory::Loan;
 pub use metrics::BrokerMetrics;
 pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};
+pub use roster::{ConnectionInfo, ConnectionProtocol, ListedConnection};
 pub use scrub::ScrubStatus;
 pub use server::ConnectionCounts;
 #[cfg(feature = "tls")]

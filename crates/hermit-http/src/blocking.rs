@@ -1,5 +1,7 @@
 //! Calls that wait for the disk, away from the threads that serve connections.
 
+use hermit_broker::Broker;
+
 use crate::problem::Problem;
 
 /// Does it on a thread that may block.
@@ -12,4 +14,19 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T,
             Err(Problem::internal())
         }
     }
+}
+
+/// The same for what searches in logs, or reads them: as few at a time as the broker lets, so that other requests get their turn.
+pub(crate) async fn searching<T: Send + 'static>(
+    broker: &Broker,
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let turn = broker.search_turn().await;
+    // Held by the work itself: who goes meanwhile does not end it.
+    blocking(move || {
+        let done = work();
+        drop(turn);
+        done
+    })
+    .await
 }

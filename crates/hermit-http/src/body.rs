@@ -9,9 +9,12 @@ use bytes::{Bytes, BytesMut};
 use hermit_broker::{Broker, Loan};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
+use crate::config::HttpConfig;
 use crate::problem::Problem;
-use crate::stage::{Stage, Standing};
+use crate::stage::Standing;
+use crate::stream::{at_rate, later};
 
 /// What is decoded takes as much again.
 const COPIES: u64 = 2;
@@ -23,9 +26,15 @@ pub(crate) struct Received {
     _loan: Loan,
 }
 
-/// Reads a whole body.
-pub(crate) async fn receive(body: Body, headers: &HeaderMap, broker: &Broker, standing: &Standing) -> Result<Received, Problem> {
-    let most = broker.max_loan_bytes().min(broker.limits().max_request_bytes.into()) / COPIES;
+/// Reads a whole body of `most` bytes, or as many as there can be room for.
+pub(crate) async fn receive(
+    body: Body,
+    headers: &HeaderMap,
+    broker: &Broker,
+    config: &HttpConfig,
+    most: u64,
+) -> Result<Received, Problem> {
+    let most = most.min(broker.max_loan_bytes().min(broker.limits().max_request_bytes.into()) / COPIES);
     let too_large =
         || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", format!("a body may have {most} bytes here")).field("body");
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -34,14 +43,19 @@ pub(crate) async fn receive(body: Body, headers: &HeaderMap, broker: &Broker, st
     }
     let (mut body, mut loan, mut received) = (body, broker.loan(), BytesMut::new());
     let mut only = None;
+    let began = Instant::now();
     loop {
-        let frame = tokio::time::timeout(standing.config().body_timeout, body.frame()).await;
-        let late = |_elapsed| Problem::new(StatusCode::REQUEST_TIMEOUT, "TimedOut", "the body does not come").field("body");
+        let so_far = (received.len() + only.as_ref().map_or(0, Bytes::len)) as u64;
+        let all = later(began, config.body_timeout.saturating_add(at_rate(so_far, config.min_rate)));
+        let next = later(Instant::now(), config.body_timeout);
+        let frame = tokio::time::timeout_at(next.min(all), body.frame()).await;
+        let late =
+            |_elapsed| Problem::new(StatusCode::REQUEST_TIMEOUT, "TimedOut", "the body does not come, or too slowly").field("body");
         let Some(frame) = frame.map_err(late)? else { break };
         let frame = frame.map_err(|error| Problem::bad("body", format!("the body cannot be read: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        let (had, more) = ((received.len() + only.as_ref().map_or(0, Bytes::len)) as u64, data.len() as u64);
-        if had.saturating_add(more) > most {
+        let more = data.len() as u64;
+        if so_far.saturating_add(more) > most {
             return Err(too_large());
         }
         if !loan.grow(more.saturating_mul(COPIES)) {
@@ -67,21 +81,33 @@ pub(crate) fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A body of JSON. Another type is refused, as pages of other sites can send those without asking.
+/// Most bytes of a body that is no records: some thousand rules.
+const MOST_OF_OTHERS: u64 = 1 << 20;
+
+/// A body that is read once it is known that its sender may do what the path says.
 #[derive(Debug)]
-pub(crate) struct Json<T>(pub(crate) T);
+pub(crate) struct Unread {
+    headers: HeaderMap,
+    body: Body,
+    standing: Arc<Standing>,
+}
 
-impl<T: DeserializeOwned> FromRequest<Arc<Standing>> for Json<T> {
-    type Rejection = Problem;
+impl FromRequest<Arc<Standing>> for Unread {
+    type Rejection = std::convert::Infallible;
 
-    async fn from_request(request: Request, standing: &Arc<Standing>) -> Result<Self, Problem> {
-        let Stage::Serving(broker) = standing.now() else { return Err(Problem::stopping()) };
+    async fn from_request(request: Request, standing: &Arc<Standing>) -> Result<Self, Self::Rejection> {
         let (parts, body) = request.into_parts();
-        if media_type(&parts.headers) != "application/json" {
+        Ok(Self { headers: parts.headers, body, standing: Arc::clone(standing) })
+    }
+}
+
+impl Unread {
+    /// Reads it as JSON. Another type is refused, as pages of other sites can send those without asking.
+    pub(crate) async fn json<T: DeserializeOwned>(self, broker: &Broker) -> Result<T, Problem> {
+        if media_type(&self.headers) != "application/json" {
             return Err(not_json());
         }
-        let received = receive(body, &parts.headers, &broker, standing).await?;
-        parse(&received.bytes).map(Self)
+        parse(&receive(self.body, &self.headers, broker, self.standing.config(), MOST_OF_OTHERS).await?.bytes)
     }
 }
 

@@ -9,6 +9,7 @@ use hermit_broker::{Broker, BrokerError, Partition};
 
 use crate::problem::Problem;
 use crate::records::{Form, Parts, RecordOut};
+use crate::room::Room;
 
 /// What a piece may be.
 #[derive(Debug, Clone, Copy)]
@@ -25,32 +26,45 @@ pub(crate) struct Most {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) records: Vec<RecordOut>,
+    /// Roughly what they take.
+    pub(crate) bytes: usize,
     /// Where to go on.
     pub(crate) next: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
+/// Bytes that are read at a time, at least.
+const LEAST_CREDIT_BYTES: u64 = 4 << 10;
 
-/// Reads from `from` on. Offsets without a record are passed over.
-pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most: Most) -> Result<Piece, Problem> {
+/// Reads from `from` on. Offsets without a record are passed over. Ends early where there is no more room.
+pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most: Most, room: &mut Room) -> Result<Piece, Problem> {
     let log = partition.log()?;
     let mut reading = Reading {
-        piece: Piece { records: Vec::new(), next: from },
+        piece: Piece { records: Vec::new(), bytes: 0, next: from },
         bytes: 0,
+        is_full: false,
+        room,
         most,
         set_bytes: broker.limits().max_request_bytes as usize,
     };
     let high_watermark = log.bounds().high_watermark.0;
     let mut cursor = log.cursor(Offset(from)).map_err(BrokerError::Log)?;
     let mut bytes = Vec::new();
-    let credit = (most.bytes as u64).clamp(4 << 10, 1 << 20);
+    let mut credit = (most.bytes as u64).clamp(LEAST_CREDIT_BYTES, 1 << 20);
     while reading.has_room() {
+        // What is read, what is made of it, and the text of that: less is read where there is little room.
+        while credit > LEAST_CREDIT_BYTES && reading.room.take(credit * 3).map(|()| reading.room.give_back(credit * 3)).is_err() {
+            credit /= 2;
+        }
         let Some(range) = cursor.next(credit).map_err(BrokerError::Log)? else {
             // What compaction or a control frame has left without records is behind the reader, too.
             reading.piece.next = reading.piece.next.max(high_watermark);
             break;
         };
         bytes.clear();
+        if !reading.takes(range.len_bytes())? {
+            break;
+        }
         range.read_into(&mut bytes).map_err(BrokerError::Log)?;
         let mut rest = &bytes[..];
         while !rest.is_empty() && reading.has_room() {
@@ -59,31 +73,53 @@ pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most:
             reading.take(&frame)?;
             rest = behind;
         }
+        reading.room.give_back(range.len_bytes());
     }
-    Ok(reading.piece)
+    Ok(Piece { bytes: reading.bytes, ..reading.piece })
 }
 
 fn damaged(source: hermit_broker::proto::FrameError) -> Problem {
     BrokerError::Log(LogError::Frame { index: 0, source }).into()
 }
 
-struct Reading {
+struct Reading<'a> {
     piece: Piece,
     bytes: usize,
+    /// No more of the budget can be had now.
+    is_full: bool,
+    room: &'a mut Room,
     most: Most,
     /// Most bytes that a record set may unpack to.
     set_bytes: usize,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn has_room(&self) -> bool {
-        self.piece.records.is_empty() || (self.bytes < self.most.bytes && self.piece.records.len() < self.most.records)
+        !self.is_full
+            && (self.piece.records.is_empty() || (self.bytes < self.most.bytes && self.piece.records.len() < self.most.records))
     }
 
-    fn push(&mut self, record: RecordOut) {
+    /// Takes room; where there is none, what was read so far is all. Nothing at all is told as a refusal.
+    fn takes(&mut self, bytes: u64) -> Result<bool, Problem> {
+        match self.room.take(bytes) {
+            Ok(()) => Ok(true),
+            Err(_no_room) if !self.piece.records.is_empty() => {
+                self.is_full = true;
+                Ok(false)
+            }
+            Err(no_room) => Err(no_room),
+        }
+    }
+
+    /// Answers whether there was room for it, and for its text.
+    fn push(&mut self, record: RecordOut) -> Result<bool, Problem> {
+        if !self.takes((record.bytes() as u64).saturating_mul(2))? {
+            return Ok(false);
+        }
         self.bytes = self.bytes.saturating_add(record.bytes());
         self.piece.next = record.offset.saturating_add(1);
         self.piece.records.push(record);
+        Ok(true)
     }
 
     fn take(&mut self, frame: &FrameView<'_>) -> Result<(), Problem> {
@@ -96,9 +132,10 @@ impl Reading {
         if !frame.prefix.has(Attributes::RECORD_SET) {
             let value = (!frame.prefix.has(Attributes::TOMBSTONE)).then(|| frame.payload());
             let parts = Parts { offset: base, timestamp_ms: header.timestamp / NS_PER_MS, key: frame.key(), value };
-            self.push(RecordOut::new(&parts, std::iter::empty(), form));
-            // One opaque payload may take several offsets.
-            self.piece.next = next;
+            if self.push(RecordOut::new(&parts, std::iter::empty(), form))? {
+                // One opaque payload may take several offsets.
+                self.piece.next = next;
+            }
             return Ok(());
         }
         let bad = |error: &dyn std::fmt::Display| {
@@ -122,7 +159,9 @@ impl Reading {
             }
             let timestamp_ms = record.timestamp_ns(header.timestamp) / NS_PER_MS;
             let parts = Parts { offset, timestamp_ms, key: record.key, value: record.value };
-            self.push(RecordOut::new(&parts, record.headers, form));
+            if !self.push(RecordOut::new(&parts, record.headers, form))? {
+                return Ok(());
+            }
         }
         self.piece.next = next;
         Ok(())

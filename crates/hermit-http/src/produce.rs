@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 use hermit_broker::proto::record_set::{NewRecord, RecordSetBuilder};
 use hermit_broker::proto::{Attributes, Codec, PartitionId, ProducedFrame, partition_for_key};
-use hermit_broker::{Broker, Ticket, Topic};
+use hermit_broker::{Caller, Ticket, Topic};
 
 use crate::problem::Problem;
 use crate::records::{RecordIn, bytes_of};
@@ -29,22 +29,22 @@ struct Decoded<'a> {
 }
 
 /// Appends records to their partitions. They are stored once [`Appending::stored`] says so.
-pub(crate) fn append(broker: &Broker, topic: &Topic, records: &[RecordIn<'_>]) -> Result<Appending, Problem> {
+pub(crate) fn append(caller: &Caller, topic: &Topic, records: &[RecordIn<'_>]) -> Result<Appending, Problem> {
     let now_ms = now_ms();
     let decoded = records.iter().enumerate().map(|(index, record)| {
         let decoded = decode(record, now_ms).map_err(|problem| problem.within(index))?;
         Ok((record.partition, decoded))
     });
-    append_decoded(broker, topic, decoded.collect::<Result<Vec<_>, Problem>>()?)
+    append_decoded(caller, topic, decoded.collect::<Result<Vec<_>, Problem>>()?)
 }
 
 /// Appends one record whose value is none of those that JSON gives.
-pub(crate) fn append_with_value(broker: &Broker, topic: &Topic, record: &RecordIn<'_>, value: &[u8]) -> Result<Appending, Problem> {
+pub(crate) fn append_with_value(caller: &Caller, topic: &Topic, record: &RecordIn<'_>, value: &[u8]) -> Result<Appending, Problem> {
     let decoded = Decoded { value: Some(Cow::Borrowed(value)), ..decode(record, now_ms())? };
-    append_decoded(broker, topic, vec![(record.partition, decoded)])
+    append_decoded(caller, topic, vec![(record.partition, decoded)])
 }
 
-fn append_decoded(broker: &Broker, topic: &Topic, records: Vec<(Option<u32>, Decoded<'_>)>) -> Result<Appending, Problem> {
+fn append_decoded(caller: &Caller, topic: &Topic, records: Vec<(Option<u32>, Decoded<'_>)>) -> Result<Appending, Problem> {
     let mut by_partition: BTreeMap<u32, Vec<Decoded<'_>>> = BTreeMap::new();
     let partitions = topic.meta.partitions.max(1);
     let unkeyed = NEXT_PARTITION.fetch_add(1, Ordering::Relaxed) % partitions;
@@ -61,11 +61,11 @@ fn append_decoded(broker: &Broker, topic: &Topic, records: Vec<(Option<u32>, Dec
     let mut batches = Vec::with_capacity(by_partition.len());
     for (partition, records) in &by_partition {
         let partition = topic.partition(PartitionId(*partition))?;
-        batches.push((Arc::clone(partition), broker.parse(encode(records, topic.meta.settings.compaction)?)?));
+        batches.push((Arc::clone(partition), caller.broker().parse(encode(records, topic.meta.settings.compaction)?)?));
     }
     let mut appending = Appending { tickets: Vec::with_capacity(batches.len()), failed: None };
     for (partition, mut batch) in batches {
-        match broker.append(&partition, &mut batch) {
+        match caller.append(&partition, &mut batch) {
             Ok(ticket) => appending.tickets.push(ticket),
             Err(error) => {
                 appending.failed = Some(error.into());

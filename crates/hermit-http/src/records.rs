@@ -102,6 +102,9 @@ pub(crate) struct Batch<'a> {
 /// A record that was read. A field without a value is left out.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RecordOut {
+    /// Its partition, where it is read with those of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partition: Option<u32>,
     /// Its offset.
     pub(crate) offset: u64,
     /// Milliseconds since the Unix epoch.
@@ -209,7 +212,7 @@ impl RecordOut {
         };
         let headers = headers.map(header).collect();
         let (offset, timestamp_ms) = (parts.offset, parts.timestamp_ms);
-        Self { offset, timestamp_ms, key, key_base64, value, value_json, value_base64, headers }
+        Self { partition: None, offset, timestamp_ms, key, key_base64, value, value_json, value_base64, headers }
     }
 
     /// Roughly what it takes in memory and in the answer.

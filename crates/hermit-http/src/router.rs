@@ -38,10 +38,15 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
         .with_state(standing)
 }
 
+/// What is told to everybody, and in any case.
+pub(crate) fn is_health(path: &str) -> bool {
+    ["/healthz", "/readyz"].contains(&path)
+}
+
 /// Where TLS is required, others get no more than whether the broker lives: whoever probes that needs no certificate for it.
 async fn refuse_plain(request: Request, next: Next) -> Response {
     let wants_tls = request.extensions().get::<Peer>().is_none_or(|peer| peer.wants_tls);
-    if wants_tls && !["/healthz", "/readyz"].contains(&request.uri().path()) {
+    if wants_tls && !is_health(request.uri().path()) {
         let detail = "this port takes requests over TLS only: write https:// in place of http://";
         return Problem::new(StatusCode::FORBIDDEN, "TlsRequired", detail).into_response();
     }

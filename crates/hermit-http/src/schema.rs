@@ -183,7 +183,7 @@ pub(crate) struct Page {
 }
 
 /// Most entries of one page.
-const MOST_ON_PAGE: usize = 1000;
+pub(crate) const MOST_ON_PAGE: usize = 1000;
 
 impl Page {
     pub(crate) fn most(&self) -> usize {

@@ -18,7 +18,7 @@ pub(crate) enum Begun {
     },
     /// With TLS.
     #[cfg(feature = "tls")]
-    Secure(TlsStream),
+    Secure(Box<TlsStream>),
 }
 
 #[cfg(not(feature = "tls"))]
@@ -47,5 +47,5 @@ pub(crate) async fn begin(socket: TcpStream, standing: &Standing) -> io::Result<
         let _room = standing.handshakes().acquire().await.map_err(io::Error::other)?;
         tls.accept(socket).await
     };
-    Ok(Begun::Secure(tokio::time::timeout(config.handshake_timeout, shaken).await??))
+    Ok(Begun::Secure(Box::new(tokio::time::timeout(config.handshake_timeout, shaken).await??)))
 }

@@ -1,24 +1,30 @@
 //! Taking connections in, and serving each until it or the broker ends.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use hermit_broker::{Broker, StartProgress};
+use axum::response::{IntoResponse as _, Response};
+use hermit_broker::{Broker, StartProgress, StopHold};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
 use crate::config::HttpConfig;
-use crate::limit;
-use crate::router::router;
+use crate::door::{Busy, Place};
+use crate::guarded::Guarded;
+use crate::listing::Listing;
+use crate::problem::Problem;
+use crate::router::{is_health, router};
 use crate::secure::{self, Begun};
 use crate::stage::Standing;
 use crate::stream::Timed;
@@ -40,6 +46,18 @@ pub(crate) struct Peer {
     /// Whether they must not, and can.
     pub(crate) wants_tls: bool,
 }
+
+/// What a request holds until its answer is out.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    busy: Option<Busy>,
+    /// From the login on.
+    pub(crate) stop: Mutex<Option<StopHold>>,
+}
+
+/// Marks an answer that a stop of the broker need not wait for: it has no end of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endless;
 
 /// An HTTP server for a broker that may still be being opened. Cheap to clone; all clones are the same server.
 #[derive(Debug, Clone)]
@@ -78,7 +96,6 @@ impl HttpServer {
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(self.standing.config().max_connections.clamp(1, Semaphore::MAX_PERMITS)));
         let (ending, end) = watch::channel(false);
         let router = router(Arc::clone(&self.standing));
         let mut connections = JoinSet::new();
@@ -87,14 +104,15 @@ impl HttpServer {
             tokio::select! {
                 () = &mut followed => break,
                 Some(ended) = connections.join_next() => report_panic(ended),
-                accepted = limit::accept(&listener, &room) => match accepted {
-                    Ok((stream, address, permit)) => {
-                        let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
-                        connections.spawn(async move {
-                            take_in(stream, address, router, end, &standing).await;
-                            drop(permit);
-                        });
-                    }
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, address)) => match self.standing.door().enter(address.ip()) {
+                        Some(place) => {
+                            let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
+                            let serving = Serving { router, place: Arc::new(place), listing: Arc::new(Listing::new(&standing)) };
+                            connections.spawn(async move { take_in(socket, address, serving, end, &standing).await });
+                        }
+                        None => tracing::debug!(peer = %address, "there are too many HTTP connections"),
+                    },
                     Err(error) => {
                         tracing::debug!(%error, "no HTTP connection can be taken in now");
                         tokio::time::sleep(BACK_OFF).await;
@@ -118,38 +136,77 @@ pub async fn serve(listener: TcpListener, broker: &Broker, config: HttpConfig) {
     server.serve(listener).await;
 }
 
+/// What answers the requests of a connection.
+#[derive(Debug, Clone)]
+struct Serving {
+    router: Router,
+    place: Arc<Place>,
+    listing: Arc<Listing>,
+}
+
+impl Serving {
+    async fn answer(mut self, mut request: Request<Incoming>, peer: Peer) -> Result<Response<Guarded>, Infallible> {
+        let mut held = Held::default();
+        if !is_health(request.uri().path()) {
+            held.busy = self.place.begin();
+            if held.busy.is_none() {
+                let problem = Problem::busy("too many requests are under way: try again, or stream and wait less");
+                return Ok(problem.into_response().map(|body| Guarded::new(body, None)));
+            }
+        }
+        self.listing.list(peer);
+        let held = Arc::new(held);
+        request.extensions_mut().insert(Arc::clone(&self.listing));
+        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Arc::clone(&held));
+        let response = self.router.call(request).await?;
+        if response.extensions().get::<Endless>().is_some() {
+            drop(held.stop.lock().take());
+        }
+        Ok(response.map(|body| Guarded::new(body, Some(held))))
+    }
+}
+
 /// Serves a connection to its end: through TLS, where it begins so.
-async fn take_in(socket: TcpStream, address: SocketAddr, router: Router, end: watch::Receiver<bool>, standing: &Standing) {
+async fn take_in(socket: TcpStream, address: SocketAddr, serving: Serving, end: watch::Receiver<bool>, standing: &Standing) {
     // Answers are written in one piece; waiting for more would only delay them.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a socket does not take an option");
     }
-    match secure::begin(socket, standing).await {
-        Ok(Begun::Plain { socket, wants_tls }) => {
-            run(socket, Peer { address, encrypted: false, wants_tls }, router, end, standing.config()).await;
+    let put_out = serving.place.put_out();
+    let served = async {
+        match secure::begin(socket, standing).await {
+            Ok(Begun::Plain { socket, wants_tls }) => {
+                run(socket, Peer { address, encrypted: false, wants_tls }, serving, end, standing.config()).await;
+            }
+            #[cfg(feature = "tls")]
+            Ok(Begun::Secure(stream)) => {
+                run(stream, Peer { address, encrypted: true, wants_tls: false }, serving, end, standing.config()).await;
+            }
+            Err(error) => tracing::debug!(peer = %address, %error, "an HTTP connection did not begin"),
         }
-        #[cfg(feature = "tls")]
-        Ok(Begun::Secure(stream)) => {
-            run(stream, Peer { address, encrypted: true, wants_tls: false }, router, end, standing.config()).await;
-        }
-        Err(error) => tracing::debug!(peer = %address, %error, "an HTTP connection did not begin"),
+    };
+    tokio::select! {
+        () = Box::pin(served) => {}
+        () = put_out => tracing::debug!(peer = %address, "an HTTP connection that was idle made room for another"),
     }
 }
 
-async fn run<S>(stream: S, peer: Peer, router: Router, mut end: watch::Receiver<bool>, config: &HttpConfig)
+async fn run<S>(stream: S, peer: Peer, serving: Serving, mut end: watch::Receiver<bool>, config: &HttpConfig)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
-        router.clone().call(request)
-    });
+    serving.listing.list(peer);
+    let listing = Arc::clone(&serving.listing);
+    let service = hyper::service::service_fn(move |request| serving.clone().answer(request, peer));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
-    let connection = http.serve_connection(TokioIo::new(Timed::new(stream, config.write_timeout)), service);
+    let stream = Timed::new(stream, config.write_timeout, config.min_rate);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = listing.to_be_closed() => return tracing::info!(peer = %peer.address, "an HTTP connection was closed by an administrator"),
         () = async { drop(end.wait_for(|end| *end).await) } => {
             connection.as_mut().graceful_shutdown();
             connection.await

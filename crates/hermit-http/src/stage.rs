@@ -6,6 +6,7 @@ use hermit_broker::{Broker, StartProgress};
 use tokio::sync::watch;
 
 use crate::config::HttpConfig;
+use crate::door::Door;
 
 /// Where the broker stands.
 #[derive(Debug, Clone)]
@@ -24,6 +25,7 @@ pub(crate) struct Standing {
     config: HttpConfig,
     stage: watch::Sender<Stage>,
     progress: Arc<StartProgress>,
+    door: Arc<Door>,
     #[cfg(feature = "tls")]
     tls: hermit_broker::TlsPort,
     #[cfg(feature = "tls")]
@@ -37,10 +39,16 @@ impl Standing {
             tls: hermit_broker::TlsPort::new(),
             #[cfg(feature = "tls")]
             handshakes: tokio::sync::Semaphore::new(config.max_handshakes.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)),
+            door: Door::new(&config),
             config,
             stage: watch::Sender::new(Stage::Starting),
             progress: Arc::default(),
         }
+    }
+
+    /// Who is in.
+    pub(crate) const fn door(&self) -> &Arc<Door> {
+        &self.door
     }
 
     #[cfg(feature = "tls")]

@@ -1,4 +1,4 @@
-//! A socket whose peer has to take what is sent to it.
+//! A socket whose peer has to take what is sent to it, and in time.
 
 use std::future::Future as _;
 use std::io;
@@ -7,31 +7,71 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails a write that the peer has taken nothing of for some time.
+/// Fails a write once the peer is behind the least rate for too long.
 #[derive(Debug)]
 pub(crate) struct Timed<S> {
     stream: S,
-    timeout: Duration,
+    pace: Pace,
     /// Runs while the peer takes nothing.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Timed<S> {
-    pub(crate) const fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, timeout, deadline: None }
+/// Time that was spent waiting for a peer, less what it has earned by taking bytes.
+#[derive(Debug)]
+struct Pace {
+    patience: Duration,
+    bytes_per_second: u64,
+    behind: Duration,
+    waits_since: Option<Instant>,
+}
+
+impl Pace {
+    /// The peer does not take more now; answers until when it must.
+    fn waits(&mut self, now: Instant) -> Instant {
+        later(*self.waits_since.get_or_insert(now), self.patience.saturating_sub(self.behind))
     }
 
-    fn timed<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
+    /// The peer has taken bytes; answers whether it is in time.
+    fn took(&mut self, bytes: usize, now: Instant) -> bool {
+        let waited = self.waits_since.take().map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        self.behind = self.behind.saturating_add(waited).saturating_sub(at_rate(bytes as u64, self.bytes_per_second));
+        self.behind <= self.patience
+    }
+}
+
+/// An instant, and the last one that can be told where it would be behind that.
+pub(crate) fn later(from: Instant, by: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+    from + by.min(FAR)
+}
+
+/// The time that bytes take at a rate.
+pub(crate) fn at_rate(bytes: u64, bytes_per_second: u64) -> Duration {
+    let ms = u128::from(bytes) * 1000 / u128::from(bytes_per_second.max(1));
+    Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+}
+
+impl<S> Timed<S> {
+    /// A peer that takes so many bytes in a second may be behind by so much time.
+    pub(crate) const fn new(stream: S, patience: Duration, bytes_per_second: u64) -> Self {
+        let pace = Pace { patience, bytes_per_second, behind: Duration::ZERO, waits_since: None };
+        Self { stream, pace, deadline: None }
+    }
+
+    fn timed(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let late = || Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes what is sent too slowly"));
+        if let Poll::Ready(written) = polled {
             self.deadline = None;
-            return polled;
+            let bytes = *written.as_ref().unwrap_or(&0);
+            let is_in_time = self.pace.took(bytes, Instant::now());
+            return Poll::Ready(if is_in_time { written } else { written.and(late()) });
         }
-        let timeout = self.timeout;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        let until = self.pace.waits(Instant::now());
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(until)));
         ready!(deadline.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+        Poll::Ready(late())
     }
 }
 
@@ -58,11 +98,48 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.timed(cx, polled)
+        self.timed(cx, polled.map_ok(|()| 0)).map_ok(drop)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.timed(cx, polled)
+        self.timed(cx, polled.map_ok(|()| 0)).map_ok(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::sleep;
+
+    /// Writes 64 KiB to a peer that takes `bytes` every `pause`.
+    async fn write_to(bytes: usize, pause: Duration) -> (io::Result<()>, Duration) {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let mut near = Timed::new(near, Duration::from_secs(60), 1024);
+        let began = Instant::now();
+        let taking = tokio::spawn(async move {
+            let mut taken = vec![0; bytes];
+            while far.read_exact(&mut taken).await.is_ok() {
+                sleep(pause).await;
+            }
+        });
+        let written = near.write_all(&[7; 64 << 10]).await;
+        let took = began.elapsed();
+        taking.abort();
+        (written, took)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_a_little_now_and_then_is_cut_and_a_slow_one_is_not() {
+        let (trickle, took) = write_to(1, Duration::from_secs(29)).await;
+        assert_eq!(trickle.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(took < Duration::from_secs(62), "{took:?}");
+        let (slower, took) = write_to(512, Duration::from_secs(1)).await;
+        assert_eq!(slower.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(took < Duration::from_secs(125), "{took:?}");
+        let (slow, took) = write_to(1024, Duration::from_secs(1)).await;
+        slow.unwrap();
+        assert!(took > Duration::from_secs(60), "{took:?}");
     }
 }

@@ -56,6 +56,7 @@ async fn logins_and_rights_are_those_of_the_native_port() {
             ("GET", "/metrics", ""),
             ("GET", "/api/v1/broker", ""),
             ("GET", "/api/v1/connections", ""),
+            ("DELETE", "/api/v1/connections/1", ""),
             ("GET", "/api/v1/settings", ""),
             ("GET", "/api/v1/users", ""),
             ("GET", "/api/v1/rules", ""),

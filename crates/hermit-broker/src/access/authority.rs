@@ -28,6 +28,16 @@ pub(crate) struct Authority {
     snapshot: Arc<Snapshot>,
 }
 
+impl Principal {
+    /// The user's name; empty where there is none.
+    pub(crate) fn user(&self) -> &str {
+        match self {
+            Self::User(name) => name.as_str(),
+            Self::Anyone | Self::Nobody | Self::FirstAdministrator => "",
+        }
+    }
+}
+
 impl Authority {
     /// Everybody may do everything.
     pub(crate) fn open() -> Self {

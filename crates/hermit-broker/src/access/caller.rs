@@ -1,8 +1,9 @@
 //! Logins and rights for who serves clients by a protocol of its own, such as HTTP.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hermit_log::Batch;
 use hermit_proto::session::{
     AccessOperations, AccessRule, ListGroupsResponse, LoginKind, MECHANISM_PLAIN, MECHANISM_TOKEN, PutUserRequest,
 };
@@ -11,7 +12,10 @@ use zeroize::Zeroizing;
 
 use super::{Asker, Authority, Began, Credential, Login, LoginError, Origin, Principal, Slot, check, is_local};
 use crate::broker::{Broker, refuse_internal};
+use crate::client_name::printable;
 use crate::error::BrokerError;
+use crate::hooks::Client;
+use crate::partition::{Partition, Ticket};
 use crate::signal::Signal;
 use crate::topic::Topic;
 
@@ -85,6 +89,9 @@ pub struct Caller {
     credential: Credential,
     kind: LoginKind,
     epoch: u64,
+    peer: SocketAddr,
+    /// What it calls itself.
+    client: Arc<str>,
 }
 
 impl Broker {
@@ -98,11 +105,11 @@ impl Broker {
     ///
     /// # Errors
     /// [`LoginRefused`].
-    pub async fn log_in(&self, shown: Shown<'_>, peer: IpAddr, encrypted: bool) -> Result<Caller, LoginRefused> {
+    pub async fn log_in(&self, shown: Shown<'_>, peer: SocketAddr, encrypted: bool) -> Result<Caller, LoginRefused> {
         let access = self.access();
         if !access.is_enabled() {
             let nothing = matches!(shown, Shown::Nothing);
-            return if nothing { Ok(Caller::anyone(self)) } else { Err(LoginRefused::NotAsked) };
+            return if nothing { Ok(Caller::anyone(self, peer)) } else { Err(LoginRefused::NotAsked) };
         }
         let (mechanism, data) = match shown {
             Shown::Nothing => return Err(LoginRefused::Missing),
@@ -111,44 +118,71 @@ impl Broker {
             }
             Shown::Token(token) => (MECHANISM_TOKEN, Zeroizing::new(token.as_bytes().to_vec())),
         };
-        if !encrypted && !is_local(peer) && !access.config().insecure_transport_ok {
+        if !encrypted && !is_local(peer.ip()) && !access.config().insecure_transport_ok {
             return Err(LoginRefused::Unencrypted);
         }
         let signal = Arc::new(Signal::new());
         let slot = Slot::new(Arc::clone(&signal), 0);
-        let decided = match access.begin(mechanism, &data, Origin::of(peer), &slot) {
+        let decided = match access.begin(mechanism, &data, Origin::of(peer.ip()), &slot) {
             Began::Decided(decided) => decided,
             Began::Waits => {
-                let told = tokio::time::timeout(self.limits().handshake_timeout, signal.notified()).await;
+                let told = tokio::time::timeout(self.limits_in_force().handshake_timeout, signal.notified()).await;
                 let taken = told.ok().and_then(|()| slot.take());
                 taken.unwrap_or(Err(LoginError::Later(1000)))
             }
         };
-        Caller::of(self, decided?).ok_or(LoginRefused::Wrong)
+        Caller::of(self, decided?, peer).ok_or(LoginRefused::Wrong)
     }
 }
 
 impl Caller {
-    fn anyone(broker: &Broker) -> Self {
+    fn anyone(broker: &Broker, peer: SocketAddr) -> Self {
         let (authority, credential, kind) = (Authority::open(), Credential::None, LoginKind::Anonymous);
-        Self { broker: broker.clone(), authority, credential, kind, epoch: 0 }
+        Self { broker: broker.clone(), authority, credential, kind, epoch: 0, peer, client: Arc::default() }
     }
 
-    fn of(broker: &Broker, login: Login) -> Option<Self> {
+    fn of(broker: &Broker, login: Login, peer: SocketAddr) -> Option<Self> {
         // Before the look, so that no change is missed.
         let epoch = broker.access().epoch();
         let authority = Authority::of(login.principal, broker.access());
         let holds = authority.holds(&login.credential, broker.access());
-        holds.then(|| Self { broker: broker.clone(), authority, credential: login.credential, kind: login.kind, epoch })
+        let Login { credential, kind, .. } = login;
+        holds.then(|| Self { broker: broker.clone(), authority, credential, kind, epoch, peer, client: Arc::default() })
     }
 
     /// The user's name; empty where there is none.
     #[must_use]
     pub fn name(&self) -> &str {
-        match self.authority.principal() {
-            Principal::User(name) => name.as_str(),
-            Principal::Anyone | Principal::Nobody | Principal::FirstAdministrator => "",
+        self.authority.principal().user()
+    }
+
+    /// The broker that it was let in to.
+    #[must_use]
+    pub const fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// What the client calls itself; empty where it did not say.
+    #[must_use]
+    pub fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Takes down what the client calls itself, for hooks: 255 bytes of it, without what is not seen.
+    pub fn calls_itself(&mut self, name: &str) {
+        self.client = printable(name).into();
+    }
+
+    /// As [`Broker::append`], for the client: hooks are told who it is. That it may write is for the caller to check.
+    ///
+    /// # Errors
+    /// As [`Broker::append`].
+    pub fn append(&self, partition: &Arc<Partition>, batch: &mut Batch) -> Result<Ticket, BrokerError> {
+        if self.broker.events().is_none() {
+            return self.broker.append(partition, batch);
         }
+        let address = self.peer.to_string();
+        self.broker.append_from(partition, batch, Some(Client { name: &self.client, address: &address, user: self.name() }))
     }
 
     /// How it logged in.
@@ -203,6 +237,14 @@ impl Caller {
     /// [`BrokerError::NotAuthorized`].
     pub fn check_topic(&self, name: &str, operation: AccessOperations) -> Result<(), BrokerError> {
         self.authority.check_topic(name, operation, "topic")
+    }
+
+    /// Whether something may be done with some topic or other.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_some_topic(&self, operation: AccessOperations) -> Result<(), BrokerError> {
+        check(self.authority.on_some_topic(), operation, "topic")
     }
 
     /// Whether anything may be done with a topic of that name, so that it may be seen.

@@ -110,6 +110,12 @@ impl Broker {
         Arc::clone(&self.inner.live.read())
     }
 
+    /// The limits as they are now, see [`Broker::reconfigure`].
+    #[must_use]
+    pub fn limits_in_force(&self) -> Arc<Limits> {
+        Arc::clone(&self.inner.live.read().limits)
+    }
+
     /// The same broker, with the limits as they are now: for a connection, which keeps them.
     pub(crate) fn for_connection(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), limits: Arc::clone(&self.live().limits) }

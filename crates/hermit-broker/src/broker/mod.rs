@@ -9,6 +9,7 @@ mod hooks;
 mod live;
 mod maintain;
 mod positions;
+mod search_turn;
 mod stop;
 mod topics;
 
@@ -27,6 +28,7 @@ use live::Live;
 pub use positions::Position;
 pub(crate) use positions::Stored;
 pub(crate) use positions::offsets_settings;
+pub use search_turn::SearchTurn;
 pub use stop::StopHold;
 pub(crate) use stop::{Phase, reached};
 pub(crate) use topics::refuse_internal;
@@ -46,6 +48,7 @@ use crate::partition::Partition;
 use crate::producers::ProducerIds;
 use crate::registry::Registry;
 use crate::reserve::Reserve;
+use crate::roster::Roster;
 use crate::scrub::Scrubber;
 use crate::server::{ConnectionCounts, Door, Lines, Warmer};
 use crate::start::{self, OpenReport, Started};
@@ -105,6 +108,7 @@ pub(crate) struct Inner {
     /// What others do with the broker, and a graceful stop waits for.
     held: watch::Sender<usize>,
     door: Arc<Door>,
+    roster: Arc<Roster>,
     /// Lets requests through that take computing time, or search in logs.
     searches: Arc<Semaphore>,
     lines: Lines,
@@ -217,6 +221,7 @@ impl Broker {
             connections: watch::Sender::new(0),
             held: watch::Sender::new(0),
             door: Door::new(&config.limits),
+            roster: Arc::default(),
             searches: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))),
             lines: Lines::new(),
             warmer: OnceLock::new(),
@@ -351,6 +356,11 @@ impl Broker {
     /// Who is let in.
     pub(crate) fn door(&self) -> &Arc<Door> {
         &self.inner.door
+    }
+
+    /// Which connections there are.
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.inner.roster
     }
 
     /// Lets few requests at a time through that take computing time, or search in logs.

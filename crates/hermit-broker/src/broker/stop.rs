@@ -68,6 +68,12 @@ impl Broker {
         reached(&mut self.phase(), Phase::Draining).await;
     }
 
+    /// Whether the broker stops, or has been stopped.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        *self.inner.phase.borrow() >= Phase::Draining
+    }
+
     /// Waits until the broker was closed, or is being: from then on it does nothing more. At once, where it has been closed already.
     pub async fn closing(&self) {
         reached(&mut self.phase(), Phase::Closed).await;

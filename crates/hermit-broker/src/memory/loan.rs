@@ -1,7 +1,7 @@
 //! Room for bytes that others than the native port receive.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Budget;
 use crate::broker::Broker;
@@ -26,13 +26,22 @@ impl Loan {
         self.bytes = self.bytes.saturating_add(bytes);
         true
     }
+
+    /// Gives back what is beyond so many bytes.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        self.give_back(self.bytes.saturating_sub(bytes));
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.budget.lent_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.loose_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        let give_back = |count: &AtomicU64| count.fetch_sub(self.bytes, Ordering::Relaxed);
-        give_back(&self.budget.lent_bytes);
-        give_back(&self.budget.loose_bytes);
+        self.give_back(self.bytes);
     }
 }
 

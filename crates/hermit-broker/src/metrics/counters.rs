@@ -20,12 +20,13 @@ pub(crate) enum ConnectionEnd {
     TooMany,
     TooManyOfAddress,
     PutOut,
+    Administrator,
     Panicked,
 }
 
 impl ConnectionEnd {
     /// In the order of the variants, by the names that metrics show.
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 11] = [
         "peer",
         "stopping",
         "broken",
@@ -35,6 +36,7 @@ impl ConnectionEnd {
         "max_connections",
         "max_connections_per_address",
         "max_handshakes",
+        "administrator",
         "panic",
     ];
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -22,6 +23,7 @@ use crate::broker::{Broker, Phase, reached};
 use crate::error::{BrokerError, Counted};
 use crate::events::Event;
 use crate::metrics::ConnectionEnd;
+use crate::roster::{ConnectionProtocol, ListedConnection};
 
 /// Silence after which the system asks a peer whether it is still there; it is given up after as long again.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
@@ -34,6 +36,8 @@ pub(super) struct Connection<'a> {
     pub(super) broker: &'a Broker,
     pub(super) stream: Stream,
     pub(super) transport: Transport,
+    /// Its entry in the list of connections.
+    pub(super) listed: Arc<ListedConnection>,
 }
 
 /// What is known of the way between a connection's peer and the broker.
@@ -73,6 +77,9 @@ pub(super) enum End {
     /// It had not finished its handshake when others came.
     #[error("its handshake was not over when newer connections needed room")]
     PutOut,
+    /// An administrator has closed it.
+    #[error("closed by an administrator")]
+    Administrator,
 }
 
 impl End {
@@ -87,22 +94,26 @@ impl End {
             Self::TurnedAway(BrokerError::TooMany { what: Counted::ConnectionsOfAddress, .. }) => ConnectionEnd::TooManyOfAddress,
             Self::TurnedAway(_) => ConnectionEnd::TooMany,
             Self::PutOut => ConnectionEnd::PutOut,
+            Self::Administrator => ConnectionEnd::Administrator,
         }
     }
 }
 
 /// Serves a connection to its end.
 pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr, entry: Entry) {
+    let listed = Arc::new(broker.list_connection(peer, ConnectionProtocol::Handshake, false));
     if let Err(error) = stream.set_nodelay(true).and_then(|()| keep_alive(&stream)) {
         tracing::debug!(%peer, error = %crate::error::line(&error), "small answers may be slow, or a vanished peer stay unnoticed");
     }
     let transport = Transport { peer, encrypted: false, client_certificate: None };
-    let connection = Connection { broker, stream: Stream::Plain(stream), transport };
+    let to_be_closed = listed.to_be_closed();
+    let connection = Connection { broker, stream: Stream::Plain(stream), transport, listed };
     let mut told = Told::new(broker, peer);
     let (mut phase, put_out) = (broker.phase(), entry.put_out());
     let end = tokio::select! {
         end = Box::pin(serve(connection, entry)) => end,
         () = put_out => End::PutOut,
+        () = to_be_closed => End::Administrator,
         () = reached(&mut phase, Phase::Cutting) => End::Stopping,
     };
     told.ends(&end);
@@ -114,6 +125,7 @@ pub(super) async fn run(broker: &Broker, stream: TcpStream, peer: SocketAddr, en
 fn tell(broker: &Broker, peer: SocketAddr, end: &End) {
     let lines = broker.lines();
     match end {
+        End::Administrator => tracing::info!(%peer, %end, "connection closed"),
         End::Peer | End::Stopping => tracing::debug!(%peer, %end, "connection ended"),
         End::Broken(_) | End::Timeout(_) => {
             if let Line::Write { left_out } = lines.ended.line() {
@@ -179,6 +191,7 @@ async fn serve(connection: Connection<'_>, mut entry: Entry) -> End {
         Err(_elapsed) => return End::Timeout("handshake"),
     };
     if first == FIRST_BYTE {
+        connection.listed.speaks(ConnectionProtocol::Native2, connection.transport.encrypted);
         return Box::pin(session::run(connection, entry, bytes, deadline)).await;
     }
     if Role::from_byte(first).is_none() {
@@ -193,6 +206,8 @@ async fn serve(connection: Connection<'_>, mut entry: Entry) -> End {
     if let Err(error) = entry.open() {
         return End::TurnedAway(error);
     }
+    connection.listed.speaks(ConnectionProtocol::Native1, connection.transport.encrypted);
+    connection.listed.is_of(serve_v1::user(connection.broker), "");
     match handshake {
         Handshake::Producer { topic, partition } => {
             Box::pin(serve_v1::produce(connection, bytes, topic, partition, entry.address())).await

@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Shakes hands with a client that has sent `begun` so far; answers what it has sent behind the handshake. Whoever calls this sets the deadline.
 pub(super) async fn secure<'a>(connection: Connection<'a>, begun: &[u8]) -> Result<(Connection<'a>, BytesMut), End> {
-    let Connection { broker, stream: Stream::Plain(socket), mut transport } = connection else {
+    let Connection { broker, stream: Stream::Plain(socket), mut transport, listed } = connection else {
         return Err(End::Refused("TLS within TLS".into()));
     };
     let Some(active) = broker.tls().active() else {
@@ -50,7 +50,7 @@ pub(super) async fn secure<'a>(connection: Connection<'a>, begun: &[u8]) -> Resu
         "TLS is up"
     );
     let stream = Stream::Secure(Box::new(SecureStream::new(socket, *connection, at_end)));
-    Ok((Connection { broker, stream, transport }, plain))
+    Ok((Connection { broker, stream, transport, listed }, plain))
 }
 
 /// Tells a client that begins without TLS, where that is required, as far as its protocol has words for it.

@@ -62,7 +62,12 @@ impl Broker {
                 connections.wait_for(|count| *count == 0).await.is_ok() && held.wait_for(|count| *count == 0).await.is_ok();
         };
         if tokio::time::timeout(self.live().limits.drain_timeout, drained).await.is_err() {
-            tracing::warn!(connections = self.connections(), "not all connections could be drained in time; they are cut off");
+            let requests = *self.held().borrow();
+            tracing::warn!(
+                connections = self.connections(),
+                other_requests = requests,
+                "not all connections, and requests by other protocols, could be drained in time; they are cut off"
+            );
             self.advance(Phase::Cutting);
             let cut = connections.wait_for(|count| *count == 0);
             let _in_time = tokio::time::timeout(CUT_TIMEOUT, cut).await;

@@ -66,31 +66,6 @@ pub(super) async fn describe(client: Client) -> Result<Answer<BrokerInfo>, Probl
     }))
 }
 
-/// Connections to the native port, by how far they are.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Connections {
-    /// Those whose handshake is over.
-    open: usize,
-    /// Those whose handshake is not.
-    in_handshake: usize,
-    /// Most that may be open.
-    max: usize,
-    /// Those that were refused since the start, as there were too many.
-    turned_away: u64,
-    /// Those that were closed within their handshake since the start, to make room for newer ones.
-    put_out: u64,
-}
-
-/// Counts the connections to the native port.
-#[utoipa::path(get, path = "/api/v1/connections", tag = "broker", responses((status = 200, body = Connections), (status = "default", body = Problem)))]
-pub(super) async fn connections(client: Client) -> Result<Answer<Connections>, Problem> {
-    client.caller.check_broker()?;
-    let counts = client.broker.connection_counts();
-    let max = client.broker.limits().max_connections;
-    let hermit_broker::ConnectionCounts { open, in_handshake, turned_away, put_out } = counts;
-    Ok(Answer(Connections { open, in_handshake, max, turned_away, put_out }))
-}
-
 /// The settings in force, by name, as they could be written into the settings file. None is a secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SettingsInForce {

@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use super::partitions::at_time;
 use crate::auth::Client;
-use crate::blocking::blocking;
-use crate::body::Json;
+use crate::blocking::{blocking, searching};
+use crate::body::Unread;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::schema::Page;
@@ -231,14 +231,17 @@ pub(super) struct Sought {
 
 /// Moves the positions of a group without members. All of them are moved, or none.
 #[utoipa::path(post, path = "/api/v1/groups/{group}/seek", tag = "groups", params(("group" = String, Path, description = "Its name")), request_body = Seek, responses((status = 200, body = Sought), (status = "default", body = Problem)))]
-pub(super) async fn seek(mut client: Client, Path(group): Path<String>, Json(seek): Json<Seek>) -> Result<Answer<Sought>, Problem> {
+pub(super) async fn seek(mut client: Client, Path(group): Path<String>, body: Unread) -> Result<Answer<Sought>, Problem> {
+    client.caller.check_group(&group, AccessOperations::CONSUME)?;
+    let seek: Seek = body.json(&client.broker).await?;
     client.check_group(&group, AccessOperations::CONSUME)?;
     client.check_topic(&seek.topic, AccessOperations::CONSUME)?;
     if [seek.offset.is_some(), seek.time_ms.is_some(), seek.place.is_some()].iter().filter(|given| **given).count() != 1 {
         return Err(Problem::bad("offset", "give one of offset, time_ms and place"));
     }
     let (name, broker) = (GroupName::new_public(&group)?, client.broker.clone());
-    let (ticket, positions) = blocking(move || {
+    // Times are searched for in the log of each partition.
+    let (ticket, positions) = searching(&client.broker, move || {
         let topic = broker.topic(&TopicName::new(&seek.topic)?)?;
         let partitions = match seek.partition {
             Some(partition) => std::slice::from_ref(topic.partition(PartitionId(partition))?),

@@ -1,7 +1,9 @@
 //! The JSON API, one file for each kind of thing.
 
 mod broker;
+mod connections;
 mod docs;
+mod follow;
 mod groups;
 mod partitions;
 mod records;
@@ -31,11 +33,13 @@ pub(crate) fn api() -> OpenApiRouter<Arc<Standing>> {
         .routes(routes!(records::produce))
         .routes(routes!(records::fetch))
         .routes(routes!(stream::stream))
+        .routes(routes!(stream::stream_all))
         .routes(routes!(groups::list))
         .routes(routes!(groups::describe, groups::delete))
         .routes(routes!(groups::seek))
         .routes(routes!(broker::describe))
-        .routes(routes!(broker::connections))
+        .routes(routes!(connections::list))
+        .routes(routes!(connections::close))
         .routes(routes!(broker::settings))
         .routes(routes!(broker::who_am_i))
         .routes(routes!(users::list))

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Client;
-use crate::blocking::blocking;
-use crate::body::Json;
+use crate::blocking::{blocking, searching};
+use crate::body::Unread;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::schema::{PartitionInfo, Trim, Trimmed};
@@ -54,8 +54,10 @@ pub(super) async fn describe(
 pub(super) async fn trim(
     mut client: Client,
     Path((topic, partition)): Path<(String, u32)>,
-    Json(trim): Json<Trim>,
+    body: Unread,
 ) -> Result<Answer<Trimmed>, Problem> {
+    client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    let trim: Trim = body.json(&client.broker).await?;
     client.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let (partition, broker) = (find(&client, &topic, partition)?, client.broker.clone());
     blocking(move || {
@@ -91,7 +93,7 @@ pub(super) async fn offset(
 ) -> Result<Answer<OffsetFound>, Problem> {
     client.caller.check_sees_topic(&topic)?;
     let partition = find(&client, &topic, partition)?;
-    let offset = blocking(move || Ok(at_time(&partition, query.time_ms)?)).await?;
+    let offset = searching(&client.broker, move || Ok(at_time(&partition, query.time_ms)?)).await?;
     Ok(Answer(OffsetFound { offset }))
 }
 

@@ -11,13 +11,13 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use hermit_broker::proto::session::AccessOperations;
 use hermit_broker::proto::{Offset, TopicName};
-use hermit_broker::{Broker, Partition, Topic};
+use hermit_broker::{Broker, Caller, Partition, Topic};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::partitions::{at_time, find};
 use crate::auth::Client;
-use crate::blocking::blocking;
+use crate::blocking::{blocking, searching};
 use crate::body::{self, Received, media_type, receive};
 use crate::fetch::{self, Most, Piece};
 use crate::lent::Lent;
@@ -25,6 +25,7 @@ use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::produce::{self, Appending};
 use crate::records::{Batch, Form, HeaderJson, RecordIn, RecordOut};
+use crate::room::Room;
 use crate::schema::Stored;
 use crate::stage::Standing;
 
@@ -76,14 +77,14 @@ pub(super) async fn produce(
             "of JSON, key, partition and time stand in the record; in the query they are for raw bodies",
         ));
     }
-    let received = receive(body, &parts.headers, &client.broker, &standing).await?;
+    let received = receive(body, &parts.headers, &client.broker, standing.config(), u64::MAX).await?;
     // A body may take its time.
     client.check_topic(&topic, AccessOperations::PRODUCE)?;
     let topic = to_write(&client, &topic).await?;
-    let broker = client.broker.clone();
+    let caller = client.caller.clone();
     let small = received.bytes.len() < SMALL_BODY_BYTES;
     let work = move || {
-        if is_json { append_json(&broker, &topic, &received) } else { append_raw(&broker, &topic, &received, &raw, &parts.headers) }
+        if is_json { append_json(&caller, &topic, &received) } else { append_raw(&caller, &topic, &received, &raw, &parts.headers) }
     };
     let appending = if small { work()? } else { blocking(work).await? };
     Ok(Answer(appending.stored().await?))
@@ -101,15 +102,15 @@ async fn to_write(client: &Client, topic: &str) -> Result<Arc<Topic>, Problem> {
     blocking(move || Ok(caller.topic_to_write(&name)?)).await
 }
 
-fn append_json(broker: &Broker, topic: &Topic, received: &Received) -> Result<Appending, Problem> {
+fn append_json(caller: &Caller, topic: &Topic, received: &Received) -> Result<Appending, Problem> {
     let bytes = &received.bytes[..];
     body::check_object(bytes)?;
     // A batch is looked for first. What is neither is told by what it looks like.
     match serde_json::from_slice::<Batch<'_>>(bytes) {
         Ok(batch) if batch.records.is_empty() => Err(Problem::bad("records", "give at least one record")),
-        Ok(batch) => produce::append(broker, topic, &batch.records),
+        Ok(batch) => produce::append(caller, topic, &batch.records),
         Err(_not_a_batch) if names_records(bytes) => Err(body::parse::<Batch<'_>>(bytes).err().unwrap_or_else(Problem::internal)),
-        Err(_not_a_batch) => produce::append(broker, topic, &[body::parse::<RecordIn<'_>>(bytes)?]),
+        Err(_not_a_batch) => produce::append(caller, topic, &[body::parse::<RecordIn<'_>>(bytes)?]),
     }
 }
 
@@ -124,7 +125,7 @@ fn names_records(bytes: &[u8]) -> bool {
 }
 
 fn append_raw(
-    broker: &Broker,
+    caller: &Caller,
     topic: &Topic,
     received: &Received,
     raw: &RawRecord,
@@ -146,7 +147,7 @@ fn append_raw(
         headers: of_record,
         ..RecordIn::default()
     };
-    produce::append_with_value(broker, topic, &record, &received.bytes)
+    produce::append_with_value(caller, topic, &record, &received.bytes)
 }
 
 /// From where, how much, and for how long to wait.
@@ -213,7 +214,7 @@ pub(super) async fn fetch(
     client.check_topic(&topic, AccessOperations::CONSUME)?;
     let most = query.most()?;
     let partition = find(&client, &topic, partition)?;
-    let from = begin(&partition, query.offset, query.time_ms).await?;
+    let from = begin(&client.broker, &partition, query.offset, query.time_ms).await?;
     // What lies before the log's start is refused at once, not after the wait.
     if from >= partition.bounds()?.high_watermark.0 && query.wait_ms > 0 {
         let waited = tokio::time::timeout(Duration::from_millis(query.wait_ms), partition.wait_for(Offset(from.saturating_add(1))));
@@ -224,15 +225,12 @@ pub(super) async fn fetch(
         client.check_topic(&topic, AccessOperations::CONSUME)?;
     }
     let broker = client.broker.clone();
-    let (body, loan) = blocking(move || {
-        let Piece { records, next } = fetch::read(&broker, &partition, from, most)?;
+    let (body, loan) = searching(&client.broker, move || {
+        let mut room = Room::new(&broker, 0);
+        let Piece { records, next, .. } = fetch::read(&broker, &partition, from, most, &mut room)?;
         let fetched = Fetched { records, next_offset: next, high_watermark: partition.bounds()?.high_watermark.0 };
         let body = serde_json::to_vec(&fetched).map_err(|_impossible| Problem::internal())?;
-        let mut loan = broker.loan();
-        // A record that is larger than all loans takes what there is.
-        if !loan.grow((body.len() as u64).min(broker.max_loan_bytes())) {
-            return Err(Problem::throttled());
-        }
+        let loan = room.keep(body.len() as u64);
         Ok((body, loan))
     })
     .await?;
@@ -241,13 +239,18 @@ pub(super) async fn fetch(
 }
 
 /// The first offset to read.
-pub(super) async fn begin(partition: &Arc<Partition>, offset: Option<u64>, time_ms: Option<u64>) -> Result<u64, Problem> {
+pub(super) async fn begin(
+    broker: &Broker,
+    partition: &Arc<Partition>,
+    offset: Option<u64>,
+    time_ms: Option<u64>,
+) -> Result<u64, Problem> {
     match (offset, time_ms) {
         (Some(offset), _) => Ok(offset),
         (None, None) => Ok(partition.bounds()?.log_start.0),
         (None, Some(time_ms)) => {
             let partition = Arc::clone(partition);
-            blocking(move || Ok(at_time(&partition, time_ms)?)).await
+            searching(broker, move || Ok(at_time(&partition, time_ms)?)).await
         }
     }
 }

@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Client;
 use crate::blocking::blocking;
-use crate::body::Json;
+use crate::body::Unread;
 use crate::params::Query;
 use crate::problem::Problem;
 
@@ -170,16 +170,18 @@ pub(super) async fn list(client: Client, Query(whose): Query<Whose>) -> Result<A
 
 /// Allows more.
 #[utoipa::path(post, path = "/api/v1/rules", tag = "users", request_body = Rules, responses((status = 200, body = RulesChanged), (status = "default", body = Problem)))]
-pub(super) async fn add(client: Client, Json(rules): Json<Rules>) -> Result<Answer<RulesChanged>, Problem> {
+pub(super) async fn add(client: Client, body: Unread) -> Result<Answer<RulesChanged>, Problem> {
     client.caller.check_broker()?;
+    let rules: Rules = body.json(&client.broker).await?;
     let (rules, caller) = (rules.to_rules()?, client.caller.clone());
     blocking(move || Ok(Answer(RulesChanged { changed: caller.add_rules(&rules)? }))).await
 }
 
 /// Takes back what rules allow.
 #[utoipa::path(post, path = "/api/v1/rules/delete", tag = "users", request_body = Rules, responses((status = 200, body = RulesChanged), (status = "default", body = Problem)))]
-pub(super) async fn delete(client: Client, Json(rules): Json<Rules>) -> Result<Answer<RulesChanged>, Problem> {
+pub(super) async fn delete(client: Client, body: Unread) -> Result<Answer<RulesChanged>, Problem> {
     client.caller.check_broker()?;
+    let rules: Rules = body.json(&client.broker).await?;
     let (rules, caller) = (rules.to_rules()?, client.caller.clone());
     blocking(move || Ok(Answer(RulesChanged { changed: caller.delete_rules(&rules)? }))).await
 }

@@ -1,36 +1,33 @@
-//! A live stream of a partition: server-sent events, which go on where they were cut.
+//! Live streams of a partition, or of all partitions of a topic: server-sent events, which go on where they were cut.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_core::Stream;
-use hermit_broker::proto::Offset;
+use hermit_broker::Topic;
+use hermit_broker::proto::TopicName;
 use hermit_broker::proto::session::AccessOperations;
-use hermit_broker::{Broker, Caller, Loan, Partition};
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa::IntoParams;
 
-use super::partitions::find;
+use super::follow::{Followed, Follower, Ids};
+use super::groups::Place;
+use super::partitions::{at_time, find};
 use super::records::begin;
 use crate::auth::Client;
-use crate::blocking::blocking;
-use crate::fetch::{self, Most};
+use crate::blocking::searching;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
-use crate::records::{Form, RecordOut};
-
-/// What is read at a time: a client that takes nothing holds two of these. One record may be larger; what it has beyond this is lent of the memory budget.
-const PIECE_BYTES: usize = 64 << 10;
-const PIECE_RECORDS: usize = 500;
-/// A quiet stream says that it lives, and looks whether it still may.
-const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+use crate::records::Form;
+use crate::server::Endless;
+use crate::stage::Standing;
 
 /// Where a stream begins, and how it tells values.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -50,6 +47,7 @@ pub(super) struct From {
 /// Streams the records of a partition as they become readable: server-sent events, whose ids are offsets. An event `error` tells a problem, and is the last one.
 #[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/stream", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), From), responses((status = 200, description = "Events with a record each", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
 pub(super) async fn stream(
+    State(standing): State<Arc<Standing>>,
     client: Client,
     Path((topic, partition)): Path<(String, u32)>,
     Query(from): Query<From>,
@@ -61,140 +59,117 @@ pub(super) async fn stream(
     }
     let partition = find(&client, &topic, partition)?;
     let next = match last_event(&headers)? {
-        Some(last) => last.saturating_add(1),
+        Some(last) => {
+            let last: u64 =
+                last.parse().map_err(|_other| Problem::bad(LAST_EVENT, "it must be the offset of the last record that came"))?;
+            last.saturating_add(1)
+        }
         None if from.offset.is_none() && from.time_ms.is_none() => partition.bounds()?.high_watermark.0,
-        None => begin(&partition, from.offset, from.time_ms).await?,
+        None => begin(&client.broker, &partition, from.offset, from.time_ms).await?,
     };
-    let (events, received) = mpsc::channel(1);
-    let follower =
-        Follower { caller: client.caller.clone(), broker: client.broker.clone(), topic, partition, form: from.form, next, events };
-    tokio::spawn(follower.run());
-    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream").header(header::CACHE_CONTROL, "no-store");
-    response.body(Body::from_stream(Events(received))).map_err(|_impossible| Problem::internal())
+    begun(&standing, client, topic, Ids::Offset, vec![Followed { partition, next }], from.form)
 }
 
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(last) = headers.get("last-event-id") else { return Ok(None) };
-    let last = last.to_str().ok().and_then(|last| last.parse().ok());
-    last.map(Some).ok_or_else(|| Problem::bad("last-event-id", "it must be the offset of the last record that came"))
+/// Where a stream of all partitions begins, and how it tells values.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FromAll {
+    /// At which end: `earliest` or `latest`, which is the default. The header `Last-Event-ID`, which browsers send when they come again, wins.
+    #[param(inline)]
+    place: Option<Place>,
+    /// In place of an end: the first records that were appended at this time or later, in ms since the Unix epoch.
+    time_ms: Option<u64>,
+    /// How keys and values are told: `text`, `json` or `base64`, as for reading.
+    #[serde(default)]
+    #[param(inline)]
+    form: Form,
+}
+
+/// Most partitions of a stream: each event's id tells where to go on in each of them, and comes back in the head of a request.
+const MOST_PARTITIONS: usize = 256;
+
+/// Streams the records of all partitions of a topic as they become readable: server-sent events with a record each, in the order of offsets within a partition. The id of an event
+/// says where to go on in all partitions; where they are more than 16, not every event has one, and what came behind the last id comes again. Partitions that are added are
+/// followed from their beginning. An event `gap` tells that records were deleted before they could be sent; an event `error` tells a problem, and is the last one.
+#[utoipa::path(get, path = "/api/v1/topics/{topic}/stream", tag = "records", params(("topic" = String, Path, description = "The topic; one with at most 256 partitions"), FromAll), responses((status = 200, description = "Events with a record each, which has its partition", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
+pub(super) async fn stream_all(
+    State(standing): State<Arc<Standing>>,
+    client: Client,
+    Path(name): Path<String>,
+    Query(from): Query<FromAll>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    client.caller.check_topic(&name, AccessOperations::CONSUME)?;
+    if from.place.is_some() && from.time_ms.is_some() {
+        return Err(Problem::bad("time_ms", "give place or time_ms, not both"));
+    }
+    let topic = client.broker.topic(&TopicName::new(&name)?)?;
+    if topic.partitions().len() > MOST_PARTITIONS {
+        let detail = format!(
+            "a stream has at most {MOST_PARTITIONS} partitions: follow them one by one, or as a group over the native port"
+        );
+        return Err(Problem::bad("topic", detail));
+    }
+    let last = last_event(&headers)?.map(|last| Ids::parse(last, &topic)).transpose()?;
+    let form = from.form;
+    let followed = searching(&client.broker, move || first_of_all(&topic, last.as_deref(), &from)).await?;
+    let id = followed.first().map(|first| first.partition.topic()).ok_or_else(Problem::internal)?;
+    begun(&standing, client, name, Ids::OfTopic(id), followed, form)
+}
+
+/// The first offsets to read.
+fn first_of_all(topic: &Topic, last: Option<&[u64]>, from: &FromAll) -> Result<Vec<Followed>, Problem> {
+    let first = topic.partitions().iter().enumerate().map(|(number, partition)| {
+        let bounds = partition.bounds()?;
+        let next = match (last, from.time_ms, from.place) {
+            // Partitions that were added since are read from their beginning.
+            (Some(last), ..) => last.get(number).copied().unwrap_or(bounds.log_start.0),
+            (None, Some(time_ms), _) => at_time(partition, time_ms)?,
+            (None, None, Some(Place::Earliest)) => bounds.log_start.0,
+            (None, None, Some(Place::Latest) | None) => bounds.high_watermark.0,
+        };
+        Ok(Followed { partition: Arc::clone(partition), next })
+    });
+    first.collect()
+}
+
+const LAST_EVENT: &str = "last-event-id";
+
+fn last_event(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(last) = headers.get(LAST_EVENT) else { return Ok(None) };
+    last.to_str().map(Some).map_err(|_bytes| Problem::bad(LAST_EVENT, "it must be the id of the last event that came"))
+}
+
+fn begun(
+    standing: &Standing,
+    client: Client,
+    topic: String,
+    ids: Ids,
+    followed: Vec<Followed>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Some(permit) = standing.door().stream() else {
+        return Err(Problem::busy("too many streams are under way: try again, or read without one"));
+    };
+    let (events, received) = mpsc::channel(1);
+    tokio::spawn(Follower::new(client, topic, ids, followed, form, events).run());
+    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let mut response = (head, Body::from_stream(Events { received, _permit: permit })).into_response();
+    response.extensions_mut().insert(Endless);
+    Ok(response)
 }
 
 /// Pieces of the stream on their way to the client.
-struct Events(mpsc::Receiver<Bytes>);
+struct Events {
+    received: mpsc::Receiver<Bytes>,
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Stream for Events {
     type Item = Result<Bytes, std::convert::Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|piece| piece.map(Ok))
+        self.received.poll_recv(cx).map(|piece| piece.map(Ok))
     }
-}
-
-/// Reads what a client follows.
-struct Follower {
-    caller: Caller,
-    broker: Broker,
-    topic: String,
-    partition: Arc<Partition>,
-    form: Form,
-    next: u64,
-    events: mpsc::Sender<Bytes>,
-}
-
-impl Follower {
-    /// Until the client goes, the broker stops, or something is wrong.
-    async fn run(mut self) {
-        // Says to the client, and to what stands between, that the stream has begun.
-        if self.events.send(Bytes::from_static(b": here\n\n")).await.is_err() {
-            return;
-        }
-        loop {
-            let piece = match self.turn().await {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return,
-                Err(problem) => {
-                    let told = serde_json::to_string(&problem).unwrap_or_default();
-                    // Whoever is gone needs no reason.
-                    drop(self.events.send(format!("event: error\ndata: {told}\n\n").into()).await);
-                    return;
-                }
-            };
-            if self.events.send(piece).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// The next piece; none where the client has gone or the broker stops.
-    async fn turn(&mut self) -> Result<Option<Bytes>, Problem> {
-        let mut quiet = false;
-        if self.next >= self.partition.bounds()?.high_watermark.0 {
-            let waited = self.partition.wait_for(Offset(self.next.saturating_add(1)));
-            tokio::select! {
-                reached = waited => reached?,
-                () = tokio::time::sleep(ALIVE_INTERVAL) => quiet = true,
-                () = self.broker.stopping() => return Ok(None),
-                () = self.events.closed() => return Ok(None),
-            }
-        }
-        // After the wait: what was allowed before it need not be now.
-        if !self.caller.renew() {
-            return Err(hermit_broker::LoginRefused::Wrong.into());
-        }
-        self.caller.check_topic(&self.topic, AccessOperations::CONSUME)?;
-        if quiet {
-            return Ok(Some(Bytes::from_static(b": alive\n\n")));
-        }
-        let (broker, partition, next) = (self.broker.clone(), Arc::clone(&self.partition), self.next);
-        let most = Most { bytes: PIECE_BYTES, records: PIECE_RECORDS, form: self.form };
-        let (text, next) = blocking(move || {
-            let piece = fetch::read(&broker, &partition, next, most)?;
-            let mut text = String::new();
-            piece.records.iter().try_for_each(|record| event(record, &mut text))?;
-            Ok((text, piece.next))
-        })
-        .await?;
-        // Where there was nothing but offsets without records the client hears that the stream lives.
-        self.next = next;
-        Ok(Some(if text.is_empty() { Bytes::from_static(b": gap\n\n") } else { self.lent(text)? }))
-    }
-
-    fn lent(&self, text: String) -> Result<Bytes, Problem> {
-        let beyond = (text.len() as u64).saturating_sub(PIECE_BYTES as u64);
-        if beyond == 0 {
-            return Ok(text.into());
-        }
-        let mut loan = self.broker.loan();
-        // A record that is larger than all loans takes what there is.
-        if loan.grow(beyond.min(self.broker.max_loan_bytes())) {
-            Ok(Bytes::from_owner(LentText { text, _loan: loan }))
-        } else {
-            Err(Problem::throttled())
-        }
-    }
-}
-
-/// Given back when the last of the text was sent.
-struct LentText {
-    text: String,
-    _loan: Loan,
-}
-
-impl AsRef<[u8]> for LentText {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-/// Writes one event. JSON as it was stored may have several lines.
-fn event(record: &RecordOut, out: &mut String) -> Result<(), Problem> {
-    let json = serde_json::to_string(record).map_err(|_impossible| Problem::internal())?;
-    out.push_str("id: ");
-    out.push_str(&record.offset.to_string());
-    for line in json.split(['\n', '\r']) {
-        out.push_str("\ndata: ");
-        out.push_str(line);
-    }
-    out.push_str("\n\n");
-    Ok(())
 }

@@ -7,7 +7,7 @@ use hermit_broker::proto::session::AccessOperations;
 
 use crate::auth::Client;
 use crate::blocking::blocking;
-use crate::body::Json;
+use crate::body::Unread;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::schema::{NewTopic, Page, TopicChange, TopicInfo, TopicPage};
@@ -31,7 +31,9 @@ pub(super) async fn list(client: Client, Query(page): Query<Page>) -> Result<Ans
 
 /// Creates a topic. Once this is answered it survives a power cut.
 #[utoipa::path(post, path = "/api/v1/topics", tag = "topics", request_body = NewTopic, responses((status = 201, body = TopicInfo), (status = "default", body = Problem)))]
-pub(super) async fn create(mut client: Client, Json(new): Json<NewTopic>) -> Result<(StatusCode, Answer<TopicInfo>), Problem> {
+pub(super) async fn create(mut client: Client, body: Unread) -> Result<(StatusCode, Answer<TopicInfo>), Problem> {
+    client.caller.check_some_topic(AccessOperations::CREATE)?;
+    let new: NewTopic = body.json(&client.broker).await?;
     client.check_topic(&new.name, AccessOperations::CREATE)?;
     let broker = client.broker.clone();
     blocking(move || {
@@ -51,11 +53,9 @@ pub(super) async fn describe(client: Client, Path(topic): Path<String>) -> Resul
 
 /// Changes settings of a topic, and adds partitions.
 #[utoipa::path(patch, path = "/api/v1/topics/{topic}", tag = "topics", params(("topic" = String, Path, description = "Its name")), request_body = TopicChange, responses((status = 200, body = TopicInfo), (status = "default", body = Problem)))]
-pub(super) async fn alter(
-    mut client: Client,
-    Path(topic): Path<String>,
-    Json(change): Json<TopicChange>,
-) -> Result<Answer<TopicInfo>, Problem> {
+pub(super) async fn alter(mut client: Client, Path(topic): Path<String>, body: Unread) -> Result<Answer<TopicInfo>, Problem> {
+    client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    let change: TopicChange = body.json(&client.broker).await?;
     client.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let (name, broker) = (TopicName::new(&topic)?, client.broker.clone());
     blocking(move || {

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::auth::Client;
 use crate::blocking::blocking;
-use crate::body::Json;
+use crate::body::Unread;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::schema::Page;
@@ -63,13 +63,23 @@ pub(super) async fn list(client: Client, Query(page): Query<Page>) -> Result<Ans
     Ok(Answer(UserPage { users: users.collect(), more: listed.more }))
 }
 
+/// A text that is overwritten when it is dropped.
+struct Hidden(Secret);
+
+impl<'de> Deserialize<'de> for Hidden {
+    fn deserialize<D: serde::Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        String::deserialize(text).map(|text| Self(Secret::new(text)))
+    }
+}
+
 /// What a user becomes. What is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserChange {
     /// Its password.
     #[serde(default)]
-    password: Option<String>,
+    #[schema(value_type = Option<String>)]
+    password: Option<Hidden>,
     /// Whether its password is taken away, so that it logs in with tokens only.
     #[serde(default)]
     remove_password: bool,
@@ -87,15 +97,12 @@ pub(super) struct UserPut {
 
 /// Creates or changes a user.
 #[utoipa::path(put, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path, description = "Its name")), request_body = UserChange, responses((status = 200, body = UserPut), (status = "default", body = Problem)))]
-pub(super) async fn put(
-    client: Client,
-    Path(user): Path<String>,
-    Json(change): Json<UserChange>,
-) -> Result<Answer<UserPut>, Problem> {
+pub(super) async fn put(client: Client, Path(user): Path<String>, body: Unread) -> Result<Answer<UserPut>, Problem> {
     client.caller.check_broker()?;
+    let change: UserChange = body.json(&client.broker).await?;
     let password = match (change.password, change.remove_password) {
         (Some(_), true) => return Err(Problem::bad("remove_password", "give password or remove_password, not both")),
-        (Some(password), false) => PasswordChange::Set(Secret::new(password)),
+        (Some(password), false) => PasswordChange::Set(password.0),
         (None, true) => PasswordChange::Remove,
         (None, false) => PasswordChange::Keep,
     };
@@ -136,9 +143,10 @@ pub(super) struct TokenMade {
 pub(super) async fn create_token(
     client: Client,
     Path(user): Path<String>,
-    Json(new): Json<NewToken>,
+    body: Unread,
 ) -> Result<(StatusCode, [(axum::http::HeaderName, &'static str); 1], Answer<TokenMade>), Problem> {
     client.caller.check_broker()?;
+    let new: NewToken = body.json(&client.broker).await?;
     let (user, caller) = (UserName::new(&user)?, client.caller.clone());
     blocking(move || {
         let token = caller.create_token(&user, &new.label)?.expose().to_owned();

@@ -13,12 +13,11 @@ use super::rights::Rights;
 use super::state::{LOGIN_TOKEN, Session, Stage};
 use crate::access::{Began, Login, LoginError, Origin, Slot, is_local};
 use crate::broker::PROGRAM;
+use crate::client_name::printable;
 use crate::error::to_wire;
 use crate::server::connection::Transport;
 use crate::server::line_gate::Line;
 
-/// Bytes of a client's name that are kept.
-const CLIENT_NAME_BYTES: usize = 255;
 /// When to try again where a password could not be looked at in time.
 const AGAIN_MS: u64 = 1000;
 
@@ -151,6 +150,9 @@ impl Session {
                 heartbeat_interval_ms: u32::try_from(heartbeat).unwrap_or(u32::MAX),
             },
         };
+        if let Some(listed) = &self.listed {
+            listed.is_of(self.rights.user(), &self.client);
+        }
         tracing::debug!(client = %self.client, version = hello.version, "session opened");
         self.stage = Stage::Open;
         self.respond(hello.correlation, &response);
@@ -185,18 +187,6 @@ fn refusal(error: &LoginError) -> WireError {
     }
 }
 
-/// A client's name as it may stand in logs, lists and terminals.
-fn printable(name: &str) -> String {
-    let end = name.floor_char_boundary(CLIENT_NAME_BYTES);
-    let shown = name.get(..end).unwrap_or_default();
-    shown.chars().map(|character| if is_unseen(character) { char::REPLACEMENT_CHARACTER } else { character }).collect()
-}
-
-/// Control characters, and those that change the order in which others are shown.
-fn is_unseen(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,12 +201,5 @@ mod tests {
             assert!(!takes_secrets(&from(remote, false), false), "{remote}");
             assert!(takes_secrets(&from(remote, true), false) && takes_secrets(&from(remote, false), true), "{remote}");
         }
-    }
-
-    #[test]
-    fn names_of_clients_are_made_printable() {
-        assert_eq!(printable("my app/1.0 ä"), "my app/1.0 ä");
-        assert_eq!(printable("a\nb\x1b[2Jc\u{202e}d"), "a\u{fffd}b\u{fffd}[2Jc\u{fffd}d");
-        assert_eq!(printable(&"ä".repeat(200)).len(), 254);
     }
 }

@@ -18,6 +18,7 @@ mod users;
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
@@ -52,7 +53,8 @@ const NOT_READING: &str = "reading by the client";
 const FAR: Duration = Duration::from_secs(3600);
 
 pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: BytesMut, hello_deadline: Instant) -> End {
-    let session = Session::new(connection.broker.clone(), connection.transport.clone(), entry);
+    let mut session = Session::new(connection.broker.clone(), connection.transport.clone(), entry);
+    session.listed = Some(Arc::clone(&connection.listed));
     let mut deframer = Deframer::new(&[magic::REQUEST], session.unit_limits());
     deframer.extend(&already_read);
     drop(already_read);

@@ -160,7 +160,7 @@ impl Session {
         let Some(partition) = self.gathering.partition.take() else { return };
         let mut gathering = std::mem::take(&mut self.gathering);
         if !gathering.is_empty() {
-            let client = Client { name: &self.client, address: &self.address };
+            let client = Client { name: &self.client, address: &self.address, user: self.rights.user() };
             match self.broker.append_from(&partition, &mut gathering.batch, Some(client)) {
                 Ok(ticket) => {
                     let token = self.token();
@@ -219,7 +219,7 @@ impl Session {
         if partition.is_compacted() {
             record_sets::check_compacted(batch)?;
         }
-        let client = Client { name: &self.client, address: &self.address };
+        let client = Client { name: &self.client, address: &self.address, user: self.rights.user() };
         let ticket = self.broker.append_from(partition, batch, Some(client))?;
         let appended = ticket.appended();
         Ok(ProduceResponse {

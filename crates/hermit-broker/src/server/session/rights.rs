@@ -7,7 +7,7 @@ use hermit_proto::TopicId;
 use hermit_proto::session::{AccessOperations, DeliveryError, LoginKind, Operation, Status, WhoAmIResponse, WireError};
 
 use super::state::{ACCESS_TOKEN, Session, Stage};
-use crate::access::{Access, Asker, Authority, Credential, Login, Principal, Watch, check};
+use crate::access::{Access, Asker, Authority, Credential, Login, Watch, check};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::signal::Signal;
@@ -101,11 +101,12 @@ impl Rights {
 
     /// The answer to WhoAmI.
     pub(super) fn told(&self) -> WhoAmIResponse {
-        let principal = match self.authority.principal() {
-            Principal::User(name) => name.to_string(),
-            Principal::Anyone | Principal::Nobody | Principal::FirstAdministrator => String::new(),
-        };
-        WhoAmIResponse { principal, login: self.kind }
+        WhoAmIResponse { principal: self.user().to_owned(), login: self.kind }
+    }
+
+    /// The user's name; empty where there is none.
+    pub(super) fn user(&self) -> &str {
+        self.authority.principal().user()
     }
 }
 

@@ -17,6 +17,7 @@ use super::subscription::{Subscription, Turn};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
 use crate::limits::GATHER_BYTES;
+use crate::roster::ListedConnection;
 use crate::server::connection::Transport;
 use crate::server::door::Entry;
 use crate::server::sendfile::FileRange;
@@ -70,6 +71,8 @@ pub(super) struct Session {
     /// Where it connects from.
     pub(super) address: String,
     pub(super) entry: Entry,
+    /// Its entry in the list of connections.
+    pub(super) listed: Option<Arc<ListedConnection>>,
     /// Why there was no room for the session, if so.
     pub(super) turned_away: Option<BrokerError>,
     /// Subscriptions that may have something to say, first come, first served.
@@ -106,6 +109,7 @@ impl Session {
             address: transport.peer.to_string(),
             transport,
             entry,
+            listed: None,
             turned_away: None,
             ready: VecDeque::new(),
             woken: Vec::new(),

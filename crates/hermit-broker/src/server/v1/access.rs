@@ -60,6 +60,12 @@ impl Guard {
     }
 }
 
+/// The user as whom clients of version 1 act; empty where nobody logs in.
+pub(in crate::server) fn user(broker: &Broker) -> &str {
+    let config = broker.access().config();
+    config.v1_principal.as_ref().filter(|_user| config.enabled).map_or("", |user| user.as_str())
+}
+
 /// What clients of version 1 may do.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ mod owed;
 mod producer;
 mod unfold;
 
+pub(super) use access::user;
 pub(super) use commit::commit;
 pub(super) use consumer::consume;
 pub(super) use producer::produce;

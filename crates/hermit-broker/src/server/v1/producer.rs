@@ -209,8 +209,8 @@ impl Producer<'_> {
         self.more = brought.more;
         self.count();
         if !batch.is_empty() {
-            let client = Client { name: "", address: &self.address };
             let broker = self.connection.broker;
+            let client = Client { name: "", address: &self.address, user: super::access::user(broker) };
             let appended = broker.append_from(&self.partition, batch, Some(client));
             match appended.inspect_err(|error| broker.counters().refused(status_of(error))) {
                 Ok(_in_the_log) => {

@@ -1,0 +1,253 @@
+//! Who is in: connections, counted by address. Those that have not asked for anything make room for newer ones, so that a crowd of them keeps nobody out; those that
+//! have are limited, so that there is always somebody who can. No I/O.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use crate::config::HttpConfig;
+
+/// Counts connections, requests and streams.
+#[derive(Debug)]
+pub(crate) struct Door {
+    max: usize,
+    max_per_address: usize,
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    places: HashMap<u64, Held>,
+    by_address: HashMap<Network, Counts>,
+    /// Those that wait for a request or within their handshake, by when they began to.
+    waiting: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    network: Network,
+    /// Its number among those that wait, while it does.
+    waits: Option<u64>,
+    put_out: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    waiting: usize,
+}
+
+/// What counts as one address: an IPv4 address, or the /64 network of an IPv6 one, of which a single host has 2^64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Network(IpAddr);
+
+impl Network {
+    fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+impl Door {
+    pub(crate) fn new(config: &HttpConfig) -> Arc<Self> {
+        let max = config.max_connections.max(1);
+        // What no request can take is there for who asks whether the broker lives.
+        let requests = (max - (max / 16).clamp(1, 64)).max(1);
+        let room = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
+        Arc::new(Self {
+            max,
+            max_per_address: config.max_connections_per_address.max(1),
+            requests: room(requests),
+            streams: room(requests * 3 / 4),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Lets a connection in, to wait for its first request. Where that makes too many, one that waits has to go: of the same address, where those are too many, else the one that
+    /// has waited longest of the address that has most of them, so that a flood from one address puts out its own. `None` where nobody can go.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let network = Network::of(address);
+        let mut state = self.state.lock();
+        if state.by_address.get(&network).is_some_and(|counts| counts.all >= self.max_per_address) && !state.put_out(Some(network))
+        {
+            return None;
+        }
+        if state.places.len() >= self.max && !state.put_out(None) {
+            return None;
+        }
+        let (number, put_out) = (state.number(), Arc::new(Notify::new()));
+        state.places.insert(number, Held { network, waits: None, put_out: Arc::clone(&put_out) });
+        state.by_address.entry(network).or_default().all += 1;
+        state.wait(number);
+        Some(Place { door: Arc::clone(self), number, put_out })
+    }
+
+    /// Room for a stream, which is long.
+    pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().ok()
+    }
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn wait(&mut self, place: u64) {
+        let number = self.number();
+        let Some(held) = self.places.get_mut(&place) else { return };
+        held.waits = Some(number);
+        self.by_address.entry(held.network).or_default().waiting += 1;
+        self.waiting.insert(number, place);
+    }
+
+    /// Answers whether the place is still there.
+    fn wait_no_more(&mut self, place: u64) -> bool {
+        let Some(held) = self.places.get_mut(&place) else { return false };
+        if let Some(number) = held.waits.take() {
+            self.waiting.remove(&number);
+            if let Some(counts) = self.by_address.get_mut(&held.network) {
+                counts.waiting = counts.waiting.saturating_sub(1);
+            }
+        }
+        true
+    }
+
+    /// Answers whether somebody had to go.
+    fn put_out(&mut self, of: Option<Network>) -> bool {
+        let waiting_of = |network: Network| self.by_address.get(&network).map_or(0, |counts| counts.waiting);
+        let most = self.by_address.values().map(|counts| counts.waiting).max().unwrap_or_default();
+        let is_to_go = |place: &u64| {
+            let network = self.places.get(place).map(|held| held.network);
+            network.is_some_and(|network| of.map_or_else(|| waiting_of(network) == most, |of| of == network))
+        };
+        let Some(place) = self.waiting.values().copied().find(is_to_go) else { return false };
+        self.leave(place).is_some_and(|held| {
+            held.put_out.notify_one();
+            true
+        })
+    }
+
+    fn leave(&mut self, place: u64) -> Option<Held> {
+        self.wait_no_more(place);
+        let held = self.places.remove(&place)?;
+        if let Some(counts) = self.by_address.get_mut(&held.network) {
+            counts.all = counts.all.saturating_sub(1);
+            if counts.all == 0 {
+                self.by_address.remove(&held.network);
+            }
+        }
+        Some(held)
+    }
+}
+
+/// A connection that was let in; it is counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    door: Arc<Door>,
+    number: u64,
+    put_out: Arc<Notify>,
+}
+
+impl Place {
+    /// Resolves when the connection has to make room, which happens while it waits for a request only.
+    pub(crate) fn put_out(&self) -> impl Future<Output = ()> + use<> {
+        let put_out = Arc::clone(&self.put_out);
+        async move { put_out.notified().await }
+    }
+
+    /// The connection has a request, until what this gives is dropped; `None` where there are too many.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Busy> {
+        let permit = Arc::clone(&self.door.requests).try_acquire_owned().ok()?;
+        let is_in = self.door.state.lock().wait_no_more(self.number);
+        is_in.then(|| Busy { place: Arc::clone(self), _permit: permit })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.door.state.lock().leave(self.number));
+    }
+}
+
+/// A request that is under way, until its answer is out.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    place: Arc<Place>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.place.door.state.lock().wait(self.place.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn door(max_connections: usize, max_connections_per_address: usize) -> Arc<Door> {
+        Door::new(&HttpConfig { max_connections, max_connections_per_address, ..HttpConfig::default() })
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn is_out(place: &Place) -> bool {
+        pin!(place.put_out()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn who_waits_makes_room_and_who_is_served_does_not() {
+        let door = door(4, 4);
+        let busy_place = Arc::new(door.enter(address(1)).unwrap());
+        let busy = busy_place.begin().unwrap();
+        let other = door.enter(address(2)).unwrap();
+        let flood: Vec<_> = (0..10).map(|_| door.enter(address(3)).unwrap()).collect();
+        let out: Vec<_> = flood.iter().map(is_out).collect();
+        assert_eq!(out, [[true; 8].as_slice(), &[false; 2]].concat(), "the oldest go first, and the flood's own");
+        assert!(!is_out(&busy_place) && !is_out(&other));
+        // Whose answer is out waits again.
+        drop(busy);
+        let more: Vec<_> = (4..8).map(|last| door.enter(address(last)).unwrap()).collect();
+        assert!(is_out(&busy_place) && is_out(&other) && more.iter().all(|place| !is_out(place)));
+        assert!(busy_place.begin().is_none(), "it was put out");
+        drop((busy_place, other, flood, more));
+        let state = door.state.lock();
+        assert!(state.places.is_empty() && state.by_address.is_empty() && state.waiting.is_empty());
+    }
+
+    #[test]
+    fn requests_never_take_all_places_and_streams_not_all_requests() {
+        let door = door(16, 100);
+        let places: Vec<_> = (0..16).map(|last| Arc::new(door.enter(address(last)).unwrap())).collect();
+        let busy: Vec<_> = places.iter().filter_map(Place::begin).collect();
+        assert_eq!(busy.len(), 15);
+        assert!(door.enter(address(99)).is_some() && is_out(&places[15]));
+        assert_eq!((0..16).filter_map(|_| door.stream()).collect::<Vec<_>>().len(), 11);
+    }
+
+    #[test]
+    fn an_address_has_its_limit() {
+        let door = door(100, 2);
+        let [first, second] = [(); 2].map(|()| Arc::new(door.enter("2001:db8::1".parse().unwrap()).unwrap()));
+        let _busy = first.begin().unwrap();
+        let third = Arc::new(door.enter("2001:db8::2".parse().unwrap()).unwrap());
+        assert!(is_out(&second) && !is_out(&first));
+        let _also_busy = third.begin().unwrap();
+        assert!(door.enter("2001:db8::3".parse().unwrap()).is_none() && door.enter("2001:db8:0:1::3".parse().unwrap()).is_some());
+    }
+}
