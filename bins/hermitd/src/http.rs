@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use anyhow::Context as _;
+use hermit_broker::Limits;
 use hermit_http::{HttpConfig, HttpServer};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -54,6 +55,10 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     };
     let mut config = HttpConfig::default();
     config.max_connections = descriptors::for_http(config.max_connections);
+    config.max_connections_per_address = share_of_address(config.max_connections, &settings.broker.limits);
+    config.names.clone_from(&http.names);
+    config.names.extend(http.address.rsplit_once(':').map(|(host, _port)| host.to_ascii_lowercase()));
+    config.names.push(rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase());
     let (server, address) = (HttpServer::new(config), listener.local_addr()?);
     if let Some(tls) = &settings.http_tls {
         server.reload_tls(tls).context("TLS for HTTP")?;
@@ -65,6 +70,25 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     Ok(Some(Http { server, address, serving }))
 }
 
+/// As much of its connections as the native port gives one address of its own: who serves clients behind a proxy or an address translation has said so there.
+fn share_of_address(connections: usize, limits: &Limits) -> usize {
+    let share = connections.saturating_mul(limits.max_connections_per_address.min(limits.max_connections));
+    share.div_ceil(limits.max_connections.max(1)).max(1)
+}
+
 fn is_taken(error: &anyhow::Error) -> bool {
     error.root_cause().downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_gets_as_much_of_http_as_of_the_native_port() {
+        let share = |max_connections, max_connections_per_address| {
+            share_of_address(1024, &Limits { max_connections, max_connections_per_address, ..Limits::default() })
+        };
+        assert_eq!([share(10_000, 5000), share(100, 100), share(100, 5000), share(10_000, 1)], [512, 1024, 1024, 1]);
+    }
 }

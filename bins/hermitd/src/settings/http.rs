@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use super::gather::Gathered;
-use super::settle::is_address;
+use super::settle::{is_address, is_host};
 
 const DEFAULT: &str = "127.0.0.1:15672";
 
@@ -14,6 +14,8 @@ pub(crate) struct HttpAddress {
     pub(crate) address: String,
     /// Whether somebody asked for it: what nobody asked for does not keep a broker from starting.
     pub(crate) is_asked: bool,
+    /// Names that clients may call it by, in lower case.
+    pub(crate) names: Vec<String>,
 }
 
 impl HttpAddress {
@@ -26,6 +28,7 @@ impl HttpAddress {
 impl Gathered {
     /// `None` where it is off.
     pub(super) fn settle_http(&mut self) -> Option<HttpAddress> {
+        let names = self.settle_http_names();
         match self.given.http.clone().as_deref() {
             Some("off") => None,
             Some(address) => {
@@ -35,10 +38,25 @@ impl Gathered {
                         format!("`http` is {address:?}: give an address and a port, such as 127.0.0.1:15672, or off"),
                     );
                 }
-                Some(HttpAddress { address: address.to_owned(), is_asked: true })
+                Some(HttpAddress { address: address.to_owned(), is_asked: true, names })
             }
-            None => Some(HttpAddress { address: DEFAULT.to_owned(), is_asked: false }),
+            None => Some(HttpAddress { address: DEFAULT.to_owned(), is_asked: false, names }),
         }
+    }
+}
+
+impl Gathered {
+    fn settle_http_names(&mut self) -> Vec<String> {
+        let given = self.given.http_names.clone().unwrap_or_default();
+        let names =
+            given.split(',').map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        if let Some(bad) = names.iter().find(|name| !is_host(name)) {
+            self.wrong(
+                &["http_names"],
+                format!("`http_names` has {bad:?}: give names without ports, with commas between, such as broker.example,mq"),
+            );
+        }
+        names
     }
 }
 
@@ -57,6 +75,13 @@ mod tests {
         assert_eq!(settle(Some("off")), (None, None));
         assert!(!settle(None).0.unwrap().is_asked && settle(Some("[::1]:0")).0.unwrap().is_asked);
         let refusal = settle(Some("on")).1.unwrap();
+        let given = Given { http_names: Some(" Broker.example, mq,".into()), ..Given::default() };
+        let mut gathered = Gathered { given, ..Gathered::default() };
+        assert_eq!(gathered.settle_http().unwrap().names, ["broker.example", "mq"]);
+        gathered.given.http_names = Some("mq:15672".into());
+        assert!(
+            gathered.settle_http().is_some() && gathered.findings.0[0].to_string().starts_with("`http_names` has \"mq:15672\"")
+        );
         assert!(refusal.starts_with("`http` is \"on\"") && refusal.ends_with("or off"), "{refusal}");
     }
 }

@@ -28,6 +28,7 @@ impl Given {
             data_dir: Some(broker.data_dir.clone()),
             listen: Some(listen.clone()),
             http: Some(http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.clone())),
+            http_names: http.as_ref().filter(|http| !http.names.is_empty()).map(|http| http.names.join(",")),
             http_tls: Some(mode(http_tls)),
             http_tls_cert: http_tls.map(|tls| tls.certificate.clone()),
             http_tls_key: http_tls.map(|tls| tls.key.clone()),

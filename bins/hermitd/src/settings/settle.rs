@@ -176,7 +176,7 @@ pub(super) fn is_address(listen: &str) -> bool {
     listen.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok())
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
     let address = inner.unwrap_or(host).split('%').next().unwrap_or_default();
     let is_name = || !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));

@@ -175,6 +175,8 @@ settings! {
     listen: String, Restart;
     /// Address and port for HTTP: health, metrics and the JSON API; port 0 takes any, `off` takes none. Where another process has the default, the broker starts without HTTP and says so.
     http: String, Restart;
+    /// Names that clients call this machine by over HTTP, with commas between, besides its addresses, `localhost`, the name of `http` and the machine's own. Without `authentication` requests under others are refused: a page in a browser could have any name stand for this machine.
+    http_names: String, Restart;
     /// Whether HTTP goes through TLS, on the same port: `off`, `optional` or `required`. Default: as `tls`; `optional` where `http_tls_cert` is set. Health is told without it in any case.
     http_tls: TlsName, NewConnections;
     /// PEM file with the certificate for HTTP, as `tls_cert`. Default: that of `tls_cert`. Clients show certificates as for `tls`.
