@@ -72,6 +72,36 @@ async fn consume(client: &Client, topic: &str, records: usize) {
     assert_eq!((seen, bytes), (records, records * VALUE.len()));
 }
 
+/// Large deliveries are read into the memory of those before them.
+#[test]
+fn a_backlog_is_read_into_the_same_memory_again_and_again() {
+    const DELIVERIES: usize = 40;
+    let broker = Elsewhere::start();
+    let runtime = runtime();
+    let large = vec![7; 16 << 10];
+    let records = vec![ProducerRecord::new(&large); 8 * 64];
+    let allocations = runtime.block_on(async {
+        let client = builder(broker.address).connect().await.unwrap();
+        create(&client, "t", 1).await;
+        let producer = client.producer().build().unwrap();
+        // 8 MiB each.
+        for _ in 0..DELIVERIES / 8 {
+            within(producer.send_batch("t", &records)).await.unwrap();
+        }
+        let mut consumer = client.consumer().build().unwrap();
+        consumer.assign("t", 0, Start::Earliest).await.unwrap();
+        let before = counting::large_here();
+        let mut seen = 0;
+        while seen < DELIVERIES / 8 * records.len() {
+            seen += within(consumer.recv_records()).await.unwrap().unwrap().len();
+        }
+        let allocations = counting::large_here() - before;
+        client.close().await;
+        allocations
+    });
+    assert!(allocations < DELIVERIES as u64 / 2, "{allocations} for {DELIVERIES} deliveries");
+}
+
 #[test]
 fn nothing_is_allocated_for_a_record() {
     let broker = Elsewhere::start();

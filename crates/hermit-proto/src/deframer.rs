@@ -158,14 +158,43 @@ impl Deframer {
         // Past a header, room for the body as far as it has proved real by arriving; else what reads have filled so far.
         let missing = usize::try_from(self.missing_bytes()).unwrap_or(usize::MAX);
         let room = missing.min(received).max(self.read_bytes);
-        // What is left of the last allocation is used up first: asking for more while much is left would double twice.
+        // What is left of the last allocation is used up first: asking for more while much is left would double twice. The end of a unit
+        // does not make its buffer grow.
         let enough = (self.read_bytes / 4).max(MIN_READ_BYTES);
+        let enough = if self.front().is_some() && missing > 0 { enough.min(missing) } else { enough };
         if self.spare_bytes() < enough {
             self.buffer.reserve(room);
             self.held_bytes = self.held_bytes.max(self.buffer.capacity());
         }
         self.offer = Some(Offer { received, room: self.spare_bytes().min(self.read_bytes), taken: 0 });
         &mut self.buffer
+    }
+
+    /// How much to read at most, so that a large unit that is arriving ends a read, and has its memory to itself.
+    #[must_use]
+    pub fn useful_bytes(&self) -> usize {
+        match self.announced_bytes() {
+            Some(size) if size > KEEP_BYTES as u64 && self.missing_bytes() > 0 => {
+                usize::try_from(self.missing_bytes()).unwrap_or(usize::MAX)
+            }
+            _ => usize::MAX,
+        }
+    }
+
+    /// The size of a large unit that is arriving, and for which the buffer has no room yet: if there is one, [`Deframer::go_on_in`] memory that is there
+    /// already spares growing step by step.
+    #[must_use]
+    pub fn wanted_bytes(&self) -> Option<usize> {
+        let size = usize::try_from(self.announced_bytes()?).ok()?;
+        (size > KEEP_BYTES && size > self.buffer.capacity()).then_some(size)
+    }
+
+    /// Goes on in another buffer, whose content goes; what was received moves over.
+    pub fn go_on_in(&mut self, mut other: BytesMut) {
+        other.clear();
+        other.extend_from_slice(&self.buffer);
+        self.buffer = other;
+        self.held_bytes = self.buffer.capacity();
     }
 
     fn spare_bytes(&self) -> usize {

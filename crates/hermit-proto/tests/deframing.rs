@@ -124,6 +124,35 @@ fn a_burst_after_a_rest_is_read_in_one_piece() {
 }
 
 #[test]
+fn a_large_unit_is_read_to_its_end_in_memory_that_is_there() {
+    let size = 1 << 20;
+    let stream = [unit(magic::REQUEST, 1, b"", &vec![1; size]), unit(magic::REQUEST, 2, b"", b"x")].concat();
+    let mut deframer = deframer();
+    assert_eq!((deframer.wanted_bytes(), deframer.useful_bytes()), (None, usize::MAX));
+    deframer.extend(&stream[..100]);
+    assert_eq!(deframer.wanted_bytes(), Some(HEADER_SIZE + size));
+    let mut memory = BytesMut::with_capacity(HEADER_SIZE + size);
+    memory.extend_from_slice(b"what was there");
+    let at = memory.as_ptr();
+    deframer.go_on_in(memory);
+    assert_eq!((deframer.wanted_bytes(), deframer.buffered_bytes()), (None, 100));
+    let mut read = 100;
+    while deframer.missing_bytes() > 0 {
+        let most = deframer.useful_bytes();
+        assert_eq!(most as u64, deframer.missing_bytes(), "what comes behind it is not read with it");
+        let piece = &stream[read..read + most.min(300_000)];
+        deframer.buffer().extend_from_slice(piece);
+        read += piece.len();
+    }
+    let unit = deframer.next_unit().unwrap().unwrap();
+    assert_eq!(unit.payload(), vec![1; size]);
+    assert_eq!(unit.payload().as_ptr(), at.wrapping_add(HEADER_SIZE), "it did not move");
+    deframer.extend(&stream[read..]);
+    assert_eq!(deframer.wanted_bytes(), None, "a small one");
+    assert_eq!(deframer.next_unit().unwrap().unwrap().payload(), b"x");
+}
+
+#[test]
 fn what_comes_behind_a_large_unit_does_not_keep_its_memory() {
     let mut stream = unit(magic::REQUEST, 1, b"", &vec![1; 20 << 20]);
     // A small unit behind it, and the first byte of another.

@@ -15,11 +15,20 @@ static EVERYWHERE: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
+    static LARGE_HERE: Cell<u64> = const { Cell::new(0) };
 }
+
+/// What is larger comes as fresh pages from the system, as a rule.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// Allocations of this thread so far.
 pub fn here() -> u64 {
     HERE.get()
+}
+
+/// Those of 256 KiB and more.
+pub fn large_here() -> u64 {
+    LARGE_HERE.get()
 }
 
 /// Allocations of all other threads so far.
@@ -27,8 +36,11 @@ pub fn elsewhere() -> u64 {
     EVERYWHERE.load(Ordering::Relaxed) - here()
 }
 
-fn count() {
+fn count(size: usize) {
     // A thread that ends counts for nobody.
+    if size >= LARGE_BYTES && LARGE_HERE.try_with(|here| here.set(here.get() + 1)).is_err() {
+        return;
+    }
     if HERE.try_with(|here| here.set(here.get() + 1)).is_ok() {
         EVERYWHERE.fetch_add(1, Ordering::Relaxed);
     }
@@ -37,7 +49,7 @@ fn count() {
 // SAFETY: it is the system's allocator, which keeps the contract; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
@@ -48,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         // SAFETY: as the caller promises.
         unsafe { System.realloc(pointer, layout, size) }
     }

@@ -9,6 +9,7 @@ mod link;
 mod reader;
 mod routes;
 mod session;
+mod spares;
 mod writer;
 
 pub(crate) use inbox::{Event, Inbox, SlotId};

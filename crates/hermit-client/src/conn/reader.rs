@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use bytes::BufMut as _;
 use hermit_proto::session::WireError;
 use hermit_proto::{CorrelationId, Deframer, Unit, magic};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -14,6 +15,9 @@ use crate::error::{Error, ProtocolFault};
 /// A broker that says nothing for so many heartbeat intervals is gone.
 const SILENT_INTERVALS: u32 = 3;
 
+/// Behind a unit of this size whoever waits for it gets a turn before more is read.
+const LARGE_BYTES: usize = 256 << 10;
+
 /// Runs until the session fails.
 pub(super) async fn run(mut socket: impl AsyncRead + Unpin, mut deframer: Deframer, heartbeat: Duration, session: Session) {
     let ended = session.ended();
@@ -22,17 +26,27 @@ pub(super) async fn run(mut socket: impl AsyncRead + Unpin, mut deframer: Defram
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut silent_intervals = 0;
     loop {
+        if let Some(size) = deframer.wanted_bytes()
+            && let Some(spare) = session.spares().take(size)
+        {
+            deframer.go_on_in(spare);
+        }
+        let most = deframer.useful_bytes();
+        let mut room = deframer.buffer().limit(most);
         tokio::select! {
             _error = &mut ended => return,
-            read = socket.read_buf(deframer.buffer()) => {
+            read = socket.read_buf(&mut room) => {
                 silent_intervals = 0;
                 let handed_on = match read {
                     Ok(0) => return session.lost(io::ErrorKind::UnexpectedEof.into()),
                     Ok(_) => hand_on(&mut deframer, &session),
                     Err(error) => return session.lost(error),
                 };
-                if let Err(source) = handed_on {
-                    return session.fail(&Error::Protocol { server: session.server().clone(), source });
+                match handed_on {
+                    // It is in the processor's cache now, and its memory is soon free for the next.
+                    Ok(bytes) if bytes >= LARGE_BYTES => tokio::task::yield_now().await,
+                    Ok(_) => {}
+                    Err(source) => return session.fail(&Error::Protocol { server: session.server().clone(), source }),
                 }
             }
             _ = tick.tick() => {
@@ -47,13 +61,17 @@ pub(super) async fn run(mut socket: impl AsyncRead + Unpin, mut deframer: Defram
                     return session.fail(&error);
                 }
                 silent_intervals += 1;
+                session.spares().rest();
             }
         }
     }
 }
 
-fn hand_on(deframer: &mut Deframer, session: &Session) -> Result<(), ProtocolFault> {
+/// Answers the size of the largest unit.
+fn hand_on(deframer: &mut Deframer, session: &Session) -> Result<usize, ProtocolFault> {
+    let mut largest = 0;
     while let Some(unit) = deframer.next_unit()? {
+        largest = largest.max(unit.payload().len());
         if unit.header().magic == magic::DELIVERY {
             session.routes().delivery(unit)?;
         } else if unit.correlation() == CorrelationId(0) {
@@ -62,7 +80,7 @@ fn hand_on(deframer: &mut Deframer, session: &Session) -> Result<(), ProtocolFau
             session.routes().response(unit)?;
         }
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// "A response with correlation id 0 concerns no single request, and the broker closes behind it."

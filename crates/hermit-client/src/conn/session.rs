@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::inbox::{Inbox, SlotId};
 use super::routes::{ProduceAnswer, ProduceOutcome, Route, Routes, Subscription};
+use super::spares::Spares;
 use crate::error::{Error, Result};
 
 /// A request in at most two pieces, so that payloads are not copied.
@@ -66,6 +67,7 @@ struct Shared {
     /// Whether anything was written since the last look.
     wrote: AtomicBool,
     said_goodbye: AtomicBool,
+    spares: Spares,
     failed: watch::Sender<bool>,
 }
 
@@ -85,6 +87,7 @@ impl Session {
             next_correlation: AtomicU64::new((number << 32) + 2),
             wrote: AtomicBool::new(false),
             said_goodbye: AtomicBool::new(false),
+            spares: Spares::default(),
             failed: watch::Sender::new(false),
         }))
     }
@@ -108,6 +111,11 @@ impl Session {
 
     pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
         self.0.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory to read into.
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.0.spares
     }
 
     /// Ends the session; whoever waits for an answer gets `error`.

@@ -36,7 +36,10 @@ pub(super) struct Source {
 /// The frames of one delivery, as far as they are not decoded.
 #[derive(Debug)]
 pub(super) struct Chunk {
+    /// All that came. Kept to the end, so that its memory can be used again.
     frames: Bytes,
+    /// Where the next frame begins.
+    at: usize,
     set: Option<OpenSet>,
     /// What is wrong behind the records that were decoded last.
     trouble: Option<Error>,
@@ -58,7 +61,12 @@ struct OpenSet {
 impl Chunk {
     pub(super) fn new(frames: Bytes, next_offset: Offset) -> Self {
         let size_bytes = frames.len() as u64;
-        Self { frames, set: None, trouble: None, next_offset, size_bytes }
+        Self { frames, at: 0, set: None, trouble: None, next_offset, size_bytes }
+    }
+
+    /// What came, when nothing more is to be decoded.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.frames
     }
 
     /// Bytes of credit that it took.
@@ -138,7 +146,7 @@ impl Chunk {
 
     /// Checks the next frame, and takes its record or opens its set.
     fn open_frame(&mut self, source: &Source, position: Offset, records: &mut VecDeque<Record>) -> Result<bool, Error> {
-        if self.frames.is_empty() {
+        if self.rest().is_empty() {
             return Ok(false);
         }
         let (prefix, frame) = self.take_frame(source, position)?;
@@ -181,20 +189,30 @@ impl Chunk {
         Ok(true)
     }
 
+    /// The frames that were not looked at yet.
+    fn rest(&self) -> &[u8] {
+        self.frames.get(self.at..).unwrap_or_default()
+    }
+
     /// Cuts off the next frame by the sizes that its frame CRC vouches for. Without them the rest cannot be read.
     fn take_frame(&mut self, source: &Source, position: Offset) -> Result<(FramePrefix, Bytes), Error> {
-        let have_bytes = self.frames.len() as u64;
+        let rest = self.rest();
+        let have_bytes = rest.len() as u64;
         let cut = FrameError::Truncated { needed_bytes: PREFIX_SIZE as u64, have_bytes };
-        let prefix = self.frames.first_chunk().ok_or(cut).and_then(|prefix| FramePrefix::verify(prefix, &source.salt));
+        let prefix = rest.first_chunk().ok_or(cut).and_then(|prefix| FramePrefix::verify(prefix, &source.salt));
         let sized = prefix.and_then(|prefix| {
             let needed_bytes = prefix.frame_bytes();
-            let size = usize::try_from(needed_bytes).ok().filter(|size| *size <= self.frames.len());
+            let size = usize::try_from(needed_bytes).ok().filter(|size| *size <= rest.len());
             size.map(|size| (prefix, size)).ok_or(FrameError::Truncated { needed_bytes, have_bytes })
         });
         match sized {
-            Ok((prefix, size)) => Ok((prefix, self.frames.split_to(size))),
+            Ok((prefix, size)) => {
+                let begin = self.at;
+                self.at = begin.saturating_add(size);
+                Ok((prefix, self.frames.slice(begin..self.at)))
+            }
             Err(error) => {
-                self.frames = Bytes::new();
+                self.at = self.frames.len();
                 Err(source.corrupt(position, self.next_offset, error))
             }
         }
@@ -287,11 +305,14 @@ impl OpenSet {
         let mut in_set = RecordSet::new(&self.rest).records();
         let mut begin = in_set.as_bytes();
         let mut trouble = None;
-        while let Some(record) = in_set.next() {
-            let fits = record.as_ref().is_ok_and(|record| record.offset_delta as usize == found && found < count);
-            if !fits && let Err(error) = self.check(source, position, found, record) {
-                trouble = Some(error);
-                break;
+        loop {
+            let passed = found < count && u32::try_from(found).is_ok_and(|delta| in_set.pass(delta));
+            if !passed {
+                let Some(record) = in_set.next() else { break };
+                if let Err(error) = self.check(source, position, found, record) {
+                    trouble = Some(error);
+                    break;
+                }
             }
             found += 1;
             if found - self.decoded == skipped {

@@ -154,7 +154,7 @@ impl ConsumerBuilder {
     }
 
     /// Bytes that may be received and not yet handed out, over all partitions. Default 8 MiB, at least 4 KiB for each partition.
-    /// One frame more can come for each.
+    /// One frame more can come for each. Beside these, a connection keeps up to four used buffers, 8 MiB at most, while large deliveries come.
     #[must_use]
     pub const fn prefetch_bytes(mut self, bytes: u64) -> Self {
         self.prefetch_bytes = bytes;

@@ -345,6 +345,7 @@ impl Consumer {
                         self.end_subscription(current.subscription);
                     } else if let Some(session) = &self.session {
                         session.consumed(current.subscription, current.chunk.size_bytes())?;
+                        session.spares().give(current.chunk.into_bytes());
                     }
                 }
                 Err(error) => {
