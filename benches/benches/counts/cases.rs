@@ -54,6 +54,7 @@ pub(crate) const CASES: &[Case] = &[
     reading("session: v1 consume record sets", "record", sessions::v1_consume_sets),
     case("session: SDK enqueue_batch to the log, os", "record", (10, 110), sessions::sdk_enqueue_batch),
     case("session: SDK enqueue to the log, os", "record", (10, 110), sessions::sdk_enqueue),
+    case("session: SDK enqueue to one topic, os", "record", (10, 110), sessions::sdk_enqueue_to_topic),
     reading("session: SDK recv_records", "record", sessions::sdk_recv_records),
     reading("session: SDK recv_batch", "record", sessions::sdk_recv_batch),
 ];

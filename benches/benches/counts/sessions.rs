@@ -139,6 +139,23 @@ pub(crate) fn sdk_enqueue(rounds: u64) {
     });
 }
 
+pub(crate) fn sdk_enqueue_to_topic(rounds: u64) {
+    sdk(&broker(), async |_client, producer: Producer| {
+        let value = noise(PAYLOAD_BYTES);
+        let record = ProducerRecord::new(&value).partition(0);
+        let mut topic = producer.topic(TOPIC).await.unwrap();
+        let mut deliveries: Vec<Delivery> = Vec::with_capacity(ROUND);
+        for _ in 0..rounds {
+            for _ in 0..ROUND {
+                deliveries.push(topic.enqueue(record).await.unwrap());
+            }
+            for delivery in deliveries.drain(..) {
+                delivery.await.unwrap();
+            }
+        }
+    });
+}
+
 pub(crate) fn sdk_recv_records(rounds: u64) {
     sdk(&broker(), async |client: Client, producer| {
         enqueue_batch(&producer, FILLED as u64).await;

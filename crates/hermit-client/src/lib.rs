@@ -24,7 +24,7 @@ pub use consumer::{
 pub use error::{Error, Fault, Fencing, ProtocolFault, RecordFault, Result, TlsFault};
 pub use producer::{
     BatchDelivery, BatchMetadata, BatchOutcome, Delivery, Keyless, Producer, ProducerBuilder, ProducerIdentity, ProducerRecord,
-    RecordMetadata,
+    RecordMetadata, TopicProducer,
 };
 
 #[cfg(feature = "tls")]

@@ -32,7 +32,7 @@ async fn records_come_back_as_they_were_sent() {
         }
         for (delivery, offset) in deliveries.into_iter().zip(from..) {
             let stored = within(delivery).await.unwrap();
-            assert_eq!((&*stored.topic, stored.partition, stored.offset), ("t", PartitionId(0), Some(Offset(offset))));
+            assert_eq!((&**stored.topic(), stored.partition, stored.offset), ("t", PartitionId(0), Some(Offset(offset))));
         }
         producer.close().await.unwrap();
 
@@ -264,6 +264,40 @@ async fn a_topic_that_was_created_again_is_found_again() {
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     let stored = within(producer.send("t", ProducerRecord::new("3").partition(2))).await.unwrap();
     assert_eq!((stored.partition, stored.offset), (PartitionId(2), Some(Offset(0))));
+}
+
+#[tokio::test]
+async fn a_handle_for_a_topic_follows_what_becomes_of_it() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    create(&client, "t", 1).await;
+    let producer = client.producer().linger(Duration::ZERO).build().unwrap();
+    let mut topic = producer.topic("t").await.unwrap();
+    let mut other = topic.clone();
+    let first = within(topic.send(ProducerRecord::new("1"))).await.unwrap();
+    assert_eq!((&**first.topic(), first.partition, first.offset), ("t", PartitionId(0), Some(Offset(0))));
+    assert_eq!(first, first.clone());
+    assert!(format!("{first:?}").contains("topic: \"t\", partition: PartitionId(0), offset: Some(Offset(0))"), "{first:?}");
+
+    client.admin().add_partitions("t", 3).await.unwrap();
+    for handle in [&mut topic, &mut other] {
+        let stored = within(handle.send(ProducerRecord::new("2").partition(2))).await.unwrap();
+        assert_eq!(stored.partition, PartitionId(2));
+        // Now without asking.
+        drop(handle.try_enqueue(ProducerRecord::new("3").partition(2)).unwrap());
+    }
+    let records = [ProducerRecord::new("4").partition(2), ProducerRecord::new("5").partition(2)];
+    let stored = within(topic.send_batch(&records)).await.unwrap();
+    assert_eq!(stored.iter().map(|part| part.last_offset).collect::<Vec<_>>(), [Some(Offset(5))]);
+
+    client.admin().delete_topic("t").await.unwrap();
+    create(&client, "t", 1).await;
+    let refused = within(topic.send(ProducerRecord::new("6"))).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    for (handle, offset) in [(&mut topic, 0), (&mut other, 1)] {
+        assert_eq!(within(handle.send(ProducerRecord::new("7"))).await.unwrap().offset, Some(Offset(offset)));
+    }
+    assert_eq!((&**topic.name(), topic.producer().buffered_bytes()), ("t", 0));
 }
 
 #[tokio::test]

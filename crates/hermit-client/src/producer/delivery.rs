@@ -1,6 +1,7 @@
 //! One result for all records of a batch, and the cheap handles onto it.
 
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -13,9 +14,12 @@ use crate::error::{Error, Result};
 /// How a batch fared: the offset of its first record, if it is known.
 pub(super) type Stored = Result<Option<Offset>>;
 
+/// The number of a waker, from 1: small, as there is one for each record.
+type WaiterPlace = Option<NonZeroU32>;
+
 #[derive(Debug)]
-struct BatchResult {
-    topic: Arc<str>,
+pub(super) struct BatchResult {
+    pub(super) topic: Arc<str>,
     partition: PartitionId,
     /// Looked at without a lock: most deliveries are awaited when it is there.
     stored: OnceLock<Stored>,
@@ -39,23 +43,24 @@ impl BatchResult {
 
     /// `at` is the caller's place among those that wait.
     #[inline]
-    fn poll(&self, at: &mut Option<usize>, context: &Context<'_>) -> Poll<&Stored> {
+    fn poll(&self, at: &mut WaiterPlace, context: &Context<'_>) -> Poll<&Stored> {
         match self.stored.get() {
             Some(stored) => Poll::Ready(stored),
             None => self.wait(at, context),
         }
     }
 
-    fn wait(&self, at: &mut Option<usize>, context: &Context<'_>) -> Poll<&Stored> {
+    fn wait(&self, at: &mut WaiterPlace, context: &Context<'_>) -> Poll<&Stored> {
         let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stored) = self.stored.get() {
             return Poll::Ready(stored);
         }
-        match at.and_then(|at| wakers.get_mut(at)) {
+        match at.and_then(|at| wakers.get_mut(at.get() as usize - 1)) {
             Some(waker) => waker.clone_from(context.waker()),
             None => {
-                *at = Some(wakers.len());
                 wakers.push(context.waker().clone());
+                // Nobody has memory for more of them.
+                *at = u32::try_from(wakers.len()).ok().and_then(NonZeroU32::new);
             }
         }
         Poll::Pending
@@ -78,7 +83,7 @@ impl Completer {
     /// A handle for the record with this index.
     #[inline]
     pub(super) fn delivery(&self, index: u32, timestamp: u64) -> Delivery {
-        Delivery { batch: self.0.clone(), index, timestamp, waker: None }
+        Delivery { batch: Some(self.0.clone()), index, timestamp, waker: None }
     }
 }
 
@@ -95,10 +100,11 @@ impl Drop for Completer {
 #[derive(Debug)]
 #[must_use = "the record is on its way, but whether it arrives is only known by awaiting this, or by `flush`"]
 pub struct Delivery {
-    batch: Arc<BatchResult>,
+    /// Handed on with the result.
+    batch: Option<Arc<BatchResult>>,
     index: u32,
+    waker: WaiterPlace,
     timestamp: u64,
-    waker: Option<usize>,
 }
 
 impl Future for Delivery {
@@ -106,15 +112,18 @@ impl Future for Delivery {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        Poll::Ready(match ready!(this.batch.poll(&mut this.waker, context)) {
-            Ok(base) => Ok(RecordMetadata {
-                topic: this.batch.topic.clone(),
-                partition: this.batch.partition,
-                offset: base.and_then(|base| base.checked_add(this.index.into())),
-                timestamp: this.timestamp,
-            }),
-            Err(error) => Err(error.clone()),
-        })
+        let ended = Error::Closed { what: "delivery, whose result was taken" };
+        let Some(batch) = this.batch.take() else { return Poll::Ready(Err(ended)) };
+        let base = match batch.poll(&mut this.waker, context) {
+            Poll::Ready(Ok(base)) => *base,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.clone())),
+            Poll::Pending => {
+                this.batch = Some(batch);
+                return Poll::Pending;
+            }
+        };
+        let offset = base.and_then(|base| base.checked_add(this.index.into()));
+        Poll::Ready(Ok(RecordMetadata { partition: batch.partition, offset, timestamp: this.timestamp, batch }))
     }
 }
 
@@ -124,7 +133,7 @@ struct Part {
     batch: Arc<BatchResult>,
     first: u32,
     records: u32,
-    waker: Option<usize>,
+    waker: WaiterPlace,
 }
 
 impl Part {

@@ -16,6 +16,9 @@ use crate::error::{Error, RecordFault, Result};
 /// How often a record is handed over: a topic that was deleted and created again has another id, and is looked up once more.
 const ATTEMPTS: usize = 2;
 
+/// The topic has to be looked up first.
+pub(super) const NOT_KNOWN: Error = Error::WouldWait { awaited: "the look-up of the topic: call `prepare` before" };
+
 /// A shorter run of records of one partition is not worth a turn of its own: records are sorted by partition then.
 const SHORT_RUN: usize = 32;
 
@@ -58,7 +61,7 @@ impl Producer {
         }
     }
 
-    async fn enqueue_waiting(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
+    pub(super) async fn enqueue_waiting(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
         for _ in 0..ATTEMPTS {
             let mut slots = self.slots(topic).await?;
             let mut checked = slots.check(&record);
@@ -81,11 +84,19 @@ impl Producer {
     /// [`Error::WouldWait`] where the buffer has no room, or the topic was not looked up yet: that happens at the first record
     /// that is enqueued, or by [`Producer::prepare`]. Others as [`Producer::enqueue`].
     pub fn try_enqueue(&self, topic: &str, record: ProducerRecord<'_>) -> Result<Delivery> {
-        let not_known = Error::WouldWait { awaited: "the look-up of the topic: call `prepare` before" };
-        let Some(slots) = self.known(topic) else { return Err(not_known) };
-        let cost = slots.check(&record)?;
-        self.try_reserve(&slots, cost)?;
-        self.place(&slots, &record, cost)?.ok_or(not_known)
+        let Some(slots) = self.known(topic) else { return Err(NOT_KNOWN) };
+        self.enqueue_to(&slots, &record)
+    }
+
+    #[inline]
+    pub(super) fn enqueue_to(&self, slots: &Arc<TopicSlots>, record: &ProducerRecord<'_>) -> Result<Delivery> {
+        let cost = slots.check(record)?;
+        self.try_reserve(slots, cost)?;
+        match self.place(slots, record, cost) {
+            Ok(Some(delivery)) => Ok(delivery),
+            Ok(None) => Err(NOT_KNOWN),
+            Err(error) => Err(error),
+        }
     }
 
     /// Copies records into their batches, waiting for room in the buffer if need be. Cheaper than one by one: partitions are locked once for all of
@@ -262,14 +273,14 @@ impl Producer {
     ) {
         let wall_clock = division.wall_clock;
         let incoming = records.clone().map(|record| Incoming {
-            record: *record,
+            record,
             timestamp: record.timestamp.unwrap_or(wall_clock),
             cost_bytes: slots.cost(record),
         });
         let appended = slot.append(incoming, slots.compacted, |completer, index| delivery.add(completer, index));
         division.left.extend(records.skip(appended.taken).copied());
         let announced = self.announce(slots, slot, &appended);
-        match appended.not_taken {
+        match appended.not_taken.map(|why| *why) {
             Some(NotTaken::Closed) => division.failed = Some(self.handle.shared.closed()),
             Some(NotTaken::Invalid(error)) => division.failed = Some(error),
             Some(NotTaken::TopicGone) | None => {}
@@ -281,17 +292,18 @@ impl Producer {
 
     /// `None` where the topic has to be looked up again. The buffer space is reserved, and given back where the record is not taken. Not before that is
     /// a partition chosen: a record that waits for space does not take another's turn.
+    #[inline]
     fn place(&self, slots: &Arc<TopicSlots>, record: &ProducerRecord<'_>, cost: usize) -> Result<Option<Delivery>> {
         let mut reserved = self.handle.shared.buffer.reserved(cost);
         let slot = slots.choose(record)?;
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ns);
-        let incoming = Incoming { record: *record, timestamp, cost_bytes: cost };
+        let incoming = Incoming { record, timestamp, cost_bytes: cost };
         let mut delivery = None;
         let appended = slot.append([incoming], slots.compacted, |completer, index| {
             delivery = Some(completer.delivery(index, timestamp));
         });
         let announced = self.announce(slots, slot, &appended);
-        match appended.not_taken {
+        match appended.not_taken.map(|why| *why) {
             None => {
                 // The batch has it now.
                 reserved.bytes = 0;
@@ -303,6 +315,7 @@ impl Producer {
         }
     }
 
+    #[inline]
     fn announce(&self, slots: &Arc<TopicSlots>, slot: &Arc<Slot>, appended: &Appended) -> Result<()> {
         if let Some(now) = appended.begun {
             self.refresh_if_old(slots, now);
@@ -327,6 +340,7 @@ impl Producer {
         shared.buffer.take(bytes, || self.command(Command::Urge), || shared.closed()).await
     }
 
+    #[inline]
     fn try_reserve(&self, slots: &TopicSlots, cost: usize) -> Result<()> {
         let limit_bytes = self.handle.settings.max_buffered_bytes;
         let bytes = match u32::try_from(cost) {

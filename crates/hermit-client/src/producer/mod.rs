@@ -11,9 +11,9 @@ mod lookup;
 mod record;
 mod room;
 mod slot;
+mod to_topic;
 mod topic;
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -24,11 +24,12 @@ pub use config::{Keyless, ProducerBuilder};
 pub use delivery::{BatchDelivery, Delivery};
 pub use identity::ProducerIdentity;
 pub use record::{BatchMetadata, BatchOutcome, ProducerRecord, RecordMetadata};
+pub use to_topic::TopicProducer;
 
 use self::driver::{Command, Driver};
+use self::lookup::Topics;
 use self::room::Room;
 use self::slot::Ahead;
-use self::topic::TopicSlots;
 use crate::admin::Admin;
 use crate::error::{Error, Result};
 
@@ -77,7 +78,7 @@ struct Handle {
     shared: Arc<Shared>,
     admin: Admin,
     settings: ProducerBuilder,
-    topics: RwLock<HashMap<Box<str>, Arc<TopicSlots>>>,
+    topics: RwLock<Topics>,
     /// One look-up at a time: a thousand records for a new topic ask once.
     lookup: tokio::sync::Mutex<()>,
     commands: mpsc::UnboundedSender<Command>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hermit_proto::record_set::NewRecord;
 use hermit_proto::{Offset, PartitionId};
 
+use super::delivery::BatchResult;
 use crate::error::Result;
 
 /// A record to be sent. It borrows: the producer copies it into its batch.
@@ -92,10 +93,8 @@ impl<'a> ProducerRecord<'a> {
 }
 
 /// Where a record was stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct RecordMetadata {
-    /// The topic.
-    pub topic: Arc<str>,
     /// The partition.
     pub partition: PartitionId,
     /// The record's offset. `None` with [`Acks::None`](crate::Acks::None), and where a retry was recognised as stored before but the
@@ -103,7 +102,38 @@ pub struct RecordMetadata {
     pub offset: Option<Offset>,
     /// The record's time, in ns since the Unix epoch.
     pub timestamp: u64,
+    /// What it shares with the others of its batch.
+    pub(super) batch: Arc<BatchResult>,
 }
+
+impl RecordMetadata {
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &Arc<str> {
+        &self.batch.topic
+    }
+}
+
+impl std::fmt::Debug for RecordMetadata {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { partition, offset, timestamp, .. } = self;
+        let mut out = f.debug_struct("RecordMetadata");
+        out.field("topic", self.topic())
+            .field("partition", partition)
+            .field("offset", offset)
+            .field("timestamp", timestamp)
+            .finish()
+    }
+}
+
+impl PartialEq for RecordMetadata {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |of: &Self| (of.partition, of.offset, of.timestamp);
+        self.topic() == other.topic() && all(self) == all(other)
+    }
+}
+
+impl Eq for RecordMetadata {}
 
 /// Where records were stored that were sent together and went into the same batch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -87,8 +87,8 @@ pub(super) enum NotTaken {
 
 /// A record to be gathered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Incoming<'a> {
-    pub(super) record: ProducerRecord<'a>,
+pub(super) struct Incoming<'r, 'a> {
+    pub(super) record: &'r ProducerRecord<'a>,
     pub(super) timestamp: u64,
     /// Bytes of the buffer that go with it.
     pub(super) cost_bytes: usize,
@@ -103,8 +103,8 @@ pub(super) struct Appended {
     pub(super) begun: Option<Instant>,
     /// The driver has to be told.
     pub(super) announce: bool,
-    /// Why the record behind those was not.
-    pub(super) not_taken: Option<NotTaken>,
+    /// Why the record behind those was not. Apart, as it is rare.
+    pub(super) not_taken: Option<Box<NotTaken>>,
 }
 
 /// What is behind the batches that [`Slot::take`] gave.
@@ -133,34 +133,31 @@ impl Slot {
 
     /// Adds records to the open batch, and to new ones behind it, up to the first that cannot be taken. `taken` gets the batch of each, and its
     /// index there.
-    pub(super) fn append<'a>(
+    #[inline]
+    pub(super) fn append<'r, 'a: 'r>(
         &self,
-        records: impl IntoIterator<Item = Incoming<'a>>,
+        records: impl IntoIterator<Item = Incoming<'r, 'a>>,
         compacted: bool,
         mut taken: impl FnMut(&Completer, u32),
     ) -> Appended {
         let mut appended = Appended::default();
         let mut state = self.state();
-        appended.not_taken = match (state.closed, self.is_gone()) {
-            (true, _) => Some(NotTaken::Closed),
-            (false, true) => Some(NotTaken::TopicGone),
-            (false, false) => None,
-        };
-        if appended.not_taken.is_some() {
+        if state.closed || self.is_gone() {
+            let why = if state.closed { NotTaken::Closed } else { NotTaken::TopicGone };
+            appended.not_taken = Some(Box::new(why));
             return appended;
         }
         for incoming in records {
-            match self.append_one(&mut state, &incoming, compacted, &mut appended, &mut taken) {
-                Ok(()) => appended.taken += 1,
-                Err(error) => {
-                    let source = RecordFault::Encoding(error.to_string().into());
-                    let invalid = Error::InvalidRecord { topic: self.name.clone(), source };
-                    appended.not_taken = Some(NotTaken::Invalid(invalid));
-                    // One that was begun for this record holds nothing to be sent.
-                    if state.open.as_ref().is_some_and(|open| open.record_count() == 0) {
-                        state.open = None;
-                        self.give_back_room(&mut state);
+            match self.append_one(&mut state, &incoming, compacted, &mut appended) {
+                Ok((completer, index)) => {
+                    taken(completer, index);
+                    appended.taken += 1;
+                    if state.open.as_ref().is_some_and(|open| self.is_full(open, compacted)) {
+                        appended.announce |= self.seal(&mut state);
                     }
+                }
+                Err(error) => {
+                    appended.not_taken = Some(self.invalid(&mut state, &error));
                     break;
                 }
             }
@@ -172,17 +169,28 @@ impl Slot {
         appended
     }
 
+    #[cold]
+    fn invalid(&self, state: &mut SlotState, error: &RecordSetError) -> Box<NotTaken> {
+        // One that was begun for this record holds nothing to be sent.
+        if state.open.as_ref().is_some_and(|open| open.record_count() == 0) {
+            state.open = None;
+            self.give_back_room(state);
+        }
+        let source = RecordFault::Encoding(error.to_string().into());
+        Box::new(NotTaken::Invalid(Error::InvalidRecord { topic: self.name.clone(), source }))
+    }
+
+    /// Gives the batch and the record's index in it.
     #[inline]
-    fn append_one(
+    fn append_one<'s>(
         &self,
-        state: &mut SlotState,
-        incoming: &Incoming<'_>,
+        state: &'s mut SlotState,
+        incoming: &Incoming<'_, '_>,
         compacted: bool,
         appended: &mut Appended,
-        taken: &mut impl FnMut(&Completer, u32),
-    ) -> Result<(), RecordSetError> {
+    ) -> Result<(&'s Completer, u32), RecordSetError> {
         let Incoming { record, timestamp, cost_bytes } = *incoming;
-        let single = compacted || self.travels_alone(&record);
+        let single = compacted || self.travels_alone(record);
         let fits =
             state.open.as_ref().is_some_and(|open| open.is_singles() == single && self.fits(open, incoming, single && !compacted));
         if !fits {
@@ -193,14 +201,17 @@ impl Slot {
             *ahead_bytes = if single { 0 } else { self.shared.ahead.take(*room_bytes) };
             self.begin(single, timestamp, *ahead_bytes, appended)
         });
-        let index = open.append(&record, timestamp, cost_bytes)?;
-        taken(open.completer(), index);
-        if open.len_bytes() >= self.config.batch_bytes || (single && !compacted) {
-            appended.announce |= self.seal(state);
-        }
-        Ok(())
+        let index = open.append(record, timestamp, cost_bytes)?;
+        Ok((open.completer(), index))
     }
 
+    /// A single frame beside sets is a batch of its own.
+    #[inline]
+    fn is_full(&self, open: &OpenBatch, compacted: bool) -> bool {
+        open.len_bytes() >= self.config.batch_bytes || (open.is_singles() && !compacted)
+    }
+
+    #[cold]
     fn begin(&self, single: bool, timestamp: u64, room_bytes: usize, appended: &mut Appended) -> OpenBatch {
         let now = Instant::now();
         appended.begun = Some(now);
@@ -221,15 +232,16 @@ impl Slot {
     }
 
     #[inline]
-    fn fits(&self, open: &OpenBatch, incoming: &Incoming<'_>, alone: bool) -> bool {
+    fn fits(&self, open: &OpenBatch, incoming: &Incoming<'_, '_>, alone: bool) -> bool {
         let limit_bytes = self.config.batch_bytes;
-        let (record, have_bytes) = (&incoming.record, open.len_bytes());
+        let (record, have_bytes) = (incoming.record, open.len_bytes());
         // The cost is what it takes at most; what it takes is only worked out where that matters.
         let fits = have_bytes.saturating_add(incoming.cost_bytes) <= limit_bytes
             || have_bytes.saturating_add(open.added_bytes(record, incoming.timestamp)) <= limit_bytes;
         !alone && fits && open.record_count() < self.config.limits.max_records
     }
 
+    #[cold]
     fn seal(&self, state: &mut SlotState) -> bool {
         let Some(open) = state.open.take() else { return false };
         let (len_bytes, full_bytes) = (open.len_bytes(), self.config.batch_bytes);

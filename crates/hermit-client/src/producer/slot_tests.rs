@@ -29,7 +29,7 @@ fn slots(count: u32, ahead_bytes: usize) -> Vec<Slot> {
 }
 
 fn append(slot: &Slot, record: ProducerRecord<'_>) -> Appended {
-    slot.append([Incoming { record, timestamp: 0, cost_bytes: record.data_bytes() + 36 }], false, |_completer, _index| {})
+    slot.append([Incoming { record: &record, timestamp: 0, cost_bytes: record.data_bytes() + 36 }], false, |_completer, _index| {})
 }
 
 fn taken(slot: &Slot) -> Vec<Batch> {
@@ -45,12 +45,12 @@ fn a_record_that_cannot_be_encoded_leaves_no_batch_and_the_next_one_is_announced
     let large = vec![0; 64 << 20];
     let headers: Vec<_> = (0..40).map(|_| ("h", Some(&large[..]))).collect();
     let appended = append(slot, ProducerRecord::new("").headers(&headers));
-    assert!(matches!(appended.not_taken, Some(NotTaken::Invalid(_))), "{appended:?}");
+    assert!(matches!(appended.not_taken.as_deref(), Some(NotTaken::Invalid(_))), "{appended:?}");
     assert!(!appended.announce && taken(slot).is_empty());
 
     assert!(append(slot, ProducerRecord::new("first")).announce);
     let appended = append(slot, ProducerRecord::new("").headers(&headers));
-    assert!(matches!(appended.not_taken, Some(NotTaken::Invalid(_))), "{appended:?}");
+    assert!(matches!(appended.not_taken.as_deref(), Some(NotTaken::Invalid(_))), "{appended:?}");
     let batches = taken(slot);
     assert_eq!(batches.iter().map(Batch::record_count).collect::<Vec<_>>(), [1]);
 }

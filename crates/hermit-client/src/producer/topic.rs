@@ -28,6 +28,8 @@ pub(super) struct TopicSlots {
     checked: Instant,
     /// Connections at that time.
     sessions: usize,
+    /// Something newer is known.
+    outdated: AtomicBool,
 }
 
 /// What the slots of a topic share.
@@ -76,7 +78,18 @@ impl TopicSlots {
         let request_overhead = PREFIX_SIZE.saturating_add(ProduceTarget::KEY_SIZE) as u64;
         let limit_bytes =
             u64::from(limits.max_frame_bytes).min(u64::from(limits.max_request_bytes).saturating_sub(request_overhead));
-        Self { name, topic: found.topic, compacted, slots, shared, config, limit_bytes, checked: Instant::now(), sessions }
+        Self {
+            name,
+            topic: found.topic,
+            compacted,
+            slots,
+            shared,
+            config,
+            limit_bytes,
+            checked: Instant::now(),
+            sessions,
+            outdated: AtomicBool::new(false),
+        }
     }
 
     /// The same, as if it had been looked at now.
@@ -92,6 +105,7 @@ impl TopicSlots {
             limit_bytes: self.limit_bytes,
             checked: Instant::now(),
             sessions,
+            outdated: AtomicBool::new(false),
         }
     }
 
@@ -125,6 +139,17 @@ impl TopicSlots {
     /// Whether the topic has to be looked up again.
     pub(super) fn is_gone(&self) -> bool {
         self.shared.is_gone()
+    }
+
+    /// Something newer is known.
+    pub(super) fn mark_outdated(&self) {
+        self.outdated.store(true, Ordering::Release);
+    }
+
+    /// Whether whoever holds on to this should ask what is known now.
+    #[inline]
+    pub(super) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Acquire) || self.is_gone()
     }
 
     pub(super) fn count(&self) -> u32 {

@@ -86,10 +86,10 @@ const fn yes() -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Results {
-    /// For the records of a call that went into the same batch (`Producer::enqueue_batch`).
+    /// For the records of a call that went into the same batch (`TopicProducer::enqueue_batch`).
     #[default]
     PerBatch,
-    /// For each record (`Producer::enqueue`).
+    /// For each record (`TopicProducer::enqueue`).
     PerRecord,
 }
 
@@ -190,9 +190,9 @@ impl ProduceLoad {
         for _ in 0..self.target.connections {
             let client = self.target.connect().await?;
             let producer = self.producer(&client)?;
-            producer.prepare(&self.target.topic).await?;
+            let producer = producer.topic(&self.target.topic).await?;
             if self.acknowledged {
-                producer.identity().await?;
+                producer.producer().identity().await?;
             }
             if ends.is_empty() {
                 partitions = client.admin().describe_topic(&self.target.topic).await?.partitions.len();

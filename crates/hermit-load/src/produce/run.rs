@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hermit_client::{BatchDelivery, Client, Delivery, Producer, ProducerRecord};
+use hermit_client::{BatchDelivery, Client, Delivery, ProducerRecord, TopicProducer};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ use crate::target::{new_stream, share};
 #[derive(Debug)]
 pub struct ReadyProduceLoad {
     pub(super) load: ProduceLoad,
-    pub(super) ends: Vec<(Client, Producer)>,
+    pub(super) ends: Vec<(Client, TopicProducer)>,
     pub(super) partitions: usize,
 }
 
@@ -123,7 +123,7 @@ impl Tally {
 /// One connection's part of the load.
 struct Line {
     load: Arc<ProduceLoad>,
-    producer: Producer,
+    producer: TopicProducer,
     numbering: Numbering,
     pace: Pace,
     /// Calls, or with keys records, so far; from another start on each connection.
@@ -163,14 +163,14 @@ impl Line {
             let records = values.records(&self.numbering, spare);
             let begun = Instant::now();
             let since = if self.load.rate.is_some() { self.note_lateness(&due, begun) } else { begun };
-            let sent = self.send(&records).await;
+            let sent = send(&self.load, &mut self.producer, &self.tally, &records).await;
             spare = recycled(records);
             self.follow(sent, since, due.count, permit).await;
         }
         // All permits are back when all results are there.
         let all = u32::try_from(self.load.in_flight).unwrap_or(u32::MAX);
         drop(window.acquire_many(all).await.map_err(Error::ended)?);
-        let closed = self.producer.close().await;
+        let closed = self.producer.producer().close().await;
         let mut tally = lock(&self.tally);
         if let Err(error) = closed
             && tally.failed == 0
@@ -183,26 +183,6 @@ impl Line {
     fn note_lateness(&self, due: &Due, now: Instant) -> Instant {
         lock(&self.tally).lateness.record(now.saturating_duration_since(due.intended), 1);
         due.intended
-    }
-
-    async fn send(&self, records: &[ProducerRecord<'_>]) -> Result<Sent, hermit_client::Error> {
-        let topic = &self.load.target.topic;
-        match self.load.results {
-            Results::PerBatch => self.producer.enqueue_batch(topic, records).await.map(Sent::Batch),
-            Results::PerRecord => {
-                let mut deliveries = Vec::with_capacity(records.len());
-                for record in records {
-                    match self.producer.enqueue(topic, *record).await {
-                        Ok(delivery) => deliveries.push(delivery),
-                        Err(error) => {
-                            lock(&self.tally).fail((records.len() - deliveries.len()) as u64, &error);
-                            break;
-                        }
-                    }
-                }
-                Ok(Sent::Records(deliveries))
-            }
-        }
     }
 
     /// Waits for the results in a task of its own, so that they are timed when they come; where nothing else goes on meanwhile, here.
@@ -226,6 +206,31 @@ impl Line {
             wait.await;
         } else {
             tokio::spawn(wait);
+        }
+    }
+}
+
+/// Hands records over.
+async fn send(
+    load: &ProduceLoad,
+    producer: &mut TopicProducer,
+    tally: &Mutex<Tally>,
+    records: &[ProducerRecord<'_>],
+) -> Result<Sent, hermit_client::Error> {
+    match load.results {
+        Results::PerBatch => producer.enqueue_batch(records).await.map(Sent::Batch),
+        Results::PerRecord => {
+            let mut deliveries = Vec::with_capacity(records.len());
+            for record in records {
+                match producer.enqueue(*record).await {
+                    Ok(delivery) => deliveries.push(delivery),
+                    Err(error) => {
+                        lock(tally).fail((records.len() - deliveries.len()) as u64, &error);
+                        break;
+                    }
+                }
+            }
+            Ok(Sent::Records(deliveries))
         }
     }
 }
