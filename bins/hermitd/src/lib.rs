@@ -2,6 +2,7 @@
 
 mod allocator;
 mod descriptors;
+mod health;
 mod http;
 mod listener;
 mod notify;
@@ -31,6 +32,9 @@ pub fn run_process() -> ExitCode {
         Ok(Invocation::Print(text, notes)) => {
             note(&notes);
             say(&text)
+        }
+        Ok(Invocation::Health(settings, question)) => {
+            health::ask(&settings, question).and_then(|answer| say(&format!("{answer}\n")))
         }
         Ok(Invocation::Run(settings, sources)) => run::run(&settings, &sources),
         Err(findings) => {

@@ -150,3 +150,27 @@ fn other_machines_reach_it_only_where_that_is_meant() {
         assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
     }
 }
+
+#[test]
+fn health_is_asked_of_the_broker_that_has_the_same_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (http, everywhere) = (format!("--http=127.0.0.1:{port}"), format!("--http=0.0.0.0:{port}"));
+    let health = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_hermitd")).env_clear().arg("health").args(args).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+    };
+    let (well, said) = health(&[&http]);
+    assert!(!well && said.contains("is not answered"), "{said}");
+    let (child, line) = start(hermitd(dir.path(), &[&http]));
+    for args in [&[http.as_str()][..], &[&http, "--ready"], &[&everywhere, "--insecure"]] {
+        let (well, said) = health(args);
+        assert!(well && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    let native = line.split(' ').find_map(|word| word.strip_prefix("hermit=")).unwrap().trim();
+    for (args, reason) in [("--http=off", "is off"), ("--http=127.0.0.1:0", "name one"), (&format!("--http={native}"), "")] {
+        let (well, said) = health(&[args]);
+        assert!(!well && said.contains(reason), "{args}: {said}");
+    }
+    stop(child);
+}

@@ -29,9 +29,9 @@ fn manual_pages_are_written() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(target.join("hermitd.1")).unwrap();
     assert!(page.contains(".TH") && page.contains("max\\-inflight\\-bytes"), "{page}");
-    assert_eq!(fs::read_dir(&target).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 5);
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("wrote 4 pages"), "{told}");
+    assert!(told.starts_with("wrote 5 pages"), "{told}");
     let blocked = target.join("hermitd.1/below");
     let refused = hermitd(&["man", blocked.to_str().unwrap()]);
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("cannot write there"));

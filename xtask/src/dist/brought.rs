@@ -24,11 +24,6 @@ pub(super) fn by(programs: &[PathBuf]) -> Result<Brought> {
     let mut brought = Brought::default();
     let folder = tempfile::tempdir()?;
     for program in programs {
-        // One that cannot make them yet goes without.
-        if !String::from_utf8_lossy(&ask(program, &["--help".as_ref()])?).contains("completions") {
-            println!("  {} makes neither manual pages nor completions", program.display());
-            continue;
-        }
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         for (shell, before, behind) in SHELLS {
             let script = ask(program, &["completions".as_ref(), shell.as_ref()])?;

@@ -13,6 +13,7 @@ use super::gather::Gathered;
 use super::names;
 use super::table::{Setting, settings};
 use super::value::Raw;
+use crate::health::Question;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(super) enum Asked {
     Config(Output),
     /// The manual's table of settings.
     Reference,
+    /// How the broker is that runs with the same settings.
+    Health(Question),
     /// What a shell needs to complete the command line.
     Completions(Shell),
     /// The manual's pages, written to this directory.
@@ -57,7 +60,7 @@ Every setting can also be given in the environment, as HERMITD_ and its name in 
 environment, and that over the file. The first administrator's password is given by the environment alone: HERMITD_ADMIN_PASSWORD, or
 HERMITD_ADMIN_PASSWORD_FILE. SIGHUP reads file and certificates again.";
 
-const SUBCOMMANDS: [&str; 3] = ["config", "completions", "man"];
+const SUBCOMMANDS: [&str; 4] = ["config", "health", "completions", "man"];
 
 /// The whole command line.
 pub(super) fn command() -> Command {
@@ -71,13 +74,17 @@ pub(super) fn command() -> Command {
     let output = output.help("`toml`, which is a settings file, or `json`");
     let print = Command::new("config").arg(reference).arg(output);
     let print = print.about("Prints the settings in force, each with where it comes from");
+    let ready = Arg::new("ready").long("ready").action(ArgAction::SetTrue);
+    let ready = ready.help("Ask whether it serves clients, not only whether it is alive");
+    let health = Command::new("health").arg(ready);
+    let health = health.about("Asks the broker that runs with the same settings how it is, over HTTP. Exit status 0: well; 1: it is not, or does not answer");
     let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell)).help("The shell");
     let completions = Command::new("completions").arg(shell).about("Prints what a shell needs to complete this command line");
     let dir = Arg::new("dir").required(true).value_name("DIR").value_parser(value_parser!(PathBuf));
     let dir = dir.help("The directory, which is made if it is not there. Files of the same names are replaced");
     let man = Command::new("man").arg(dir).about("Writes the manual pages to a directory");
     let mut command = Command::new("hermitd").version(env!("CARGO_PKG_VERSION")).about(ABOUT).long_about(LONG_ABOUT);
-    command = command.arg(config).arg(check).subcommands([print, completions, man]).next_help_heading("Settings");
+    command = command.arg(config).arg(check).subcommands([print, health, completions, man]).next_help_heading("Settings");
     for setting in settings() {
         command = command.arg(argument(setting));
     }
@@ -180,7 +187,8 @@ fn told(error: &clap::Error, written: Option<&str>) -> (String, String) {
                     None => "there is no such flag; `hermitd --help` lists them".to_owned(),
                 }
             }
-            None => "there is nothing of that name; `hermitd config`, `completions` or `man`, and flags can be given".to_owned(),
+            None => "there is nothing of that name; `hermitd config`, `health`, `completions` or `man`, and flags can be given"
+                .to_owned(),
         },
         (
             ErrorKind::InvalidValue | ErrorKind::NoEquals | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues,
@@ -203,6 +211,7 @@ fn plain(error: &clap::Error) -> String {
 
 fn read(matches: ArgMatches, mut errors: Vec<(String, String)>, former: Vec<String>) -> Flags {
     let asked = match matches.subcommand() {
+        Some(("health", matches)) => Asked::Health(if matches.get_flag("ready") { Question::Ready } else { Question::Alive }),
         Some(("completions", matches)) => matches.get_one("shell").copied().map_or(Asked::Run, Asked::Completions),
         Some(("man", matches)) => matches.get_one::<PathBuf>("dir").cloned().map_or(Asked::Run, Asked::Man),
         Some((_, config)) if config.get_flag("reference") => Asked::Reference,

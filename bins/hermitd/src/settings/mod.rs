@@ -33,6 +33,8 @@ use finding::{Findings, Origin};
 use flags::{Asked, Flags, Output};
 use gather::{Gathered, Origins};
 
+use crate::health::Question;
+
 pub(crate) use http::HttpAddress;
 pub(crate) use in_force::described;
 pub(crate) use table::ImportName;
@@ -64,6 +66,8 @@ pub(crate) enum Invocation {
     Check(Vec<String>),
     /// Printing this, and telling these notes.
     Print(String, Vec<String>),
+    /// Asking the broker that runs with these settings.
+    Health(Box<Settings>, Question),
     /// Serving, with settings that can be read again.
     Run(Box<Settings>, Sources),
 }
@@ -90,11 +94,17 @@ pub(crate) fn from_process() -> Result<Invocation, Findings> {
         return Ok(Invocation::Print(reference::reference(), Vec::new()));
     }
     let mut settings = gathered.settle();
+    if let Asked::Health(question) = asked {
+        // What a running broker's settings name is that one's to look at.
+        return Ok(Invocation::Health(Box::new(gathered.finish(settings)?), question));
+    }
     gathered.look_outside(&settings);
     gathered.appoint(&mut settings);
     let settings = gathered.finish(settings)?;
     Ok(match asked {
-        Asked::Check | Asked::Reference | Asked::Completions(_) | Asked::Man(_) => Invocation::Check(settings.notes),
+        Asked::Check | Asked::Reference | Asked::Health(_) | Asked::Completions(_) | Asked::Man(_) => {
+            Invocation::Check(settings.notes)
+        }
         Asked::Config(Output::Toml) => Invocation::Print(settings.to_toml(), settings.notes),
         Asked::Config(Output::Json) => Invocation::Print(settings.to_json(), settings.notes),
         Asked::Run => Invocation::Run(Box::new(settings), sources),
