@@ -13,7 +13,7 @@ pub struct HttpConfig {
     pub max_connections_per_address: usize,
     /// Time for a TLS handshake. Default 5 s.
     pub handshake_timeout: Duration,
-    /// Most TLS handshakes that are under way. Default 256, at least 1. Where one more comes, it waits within its time. One costs 48 KiB at most for what it sends.
+    /// Most TLS handshakes that are under way. Default 256, at least 1. Where one more comes, the oldest of the address that has most of them is closed. One costs 48 KiB at most for what it sends.
     pub max_handshakes: usize,
     /// Time for the head of a request, and that a connection may be idle between two requests. Default 30 s.
     pub header_timeout: Duration,

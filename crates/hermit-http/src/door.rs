@@ -1,7 +1,7 @@
 //! Who is in: connections, counted by address. Those that have not asked for anything make room for newer ones, so that a crowd of them keeps nobody out; those that
 //! have are limited, so that there is always somebody who can. No I/O.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use crate::config::HttpConfig;
 pub(crate) struct Door {
     max: usize,
     max_per_address: usize,
+    #[cfg(feature = "tls")]
+    max_handshakes: usize,
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     state: Mutex<State>,
@@ -26,6 +28,8 @@ struct State {
     by_address: HashMap<Network, Counts>,
     /// Those that wait for a request or within their handshake, by when they began to.
     waiting: BTreeMap<u64, u64>,
+    /// Those of them that are within a TLS handshake, in the order in which they came.
+    shaking: BTreeSet<u64>,
     next: u64,
 }
 
@@ -65,6 +69,8 @@ impl Door {
         Arc::new(Self {
             max,
             max_per_address: config.max_connections_per_address.max(1),
+            #[cfg(feature = "tls")]
+            max_handshakes: config.max_handshakes.max(1),
             requests: room(requests),
             streams: room(requests * 3 / 4),
             state: Mutex::default(),
@@ -131,6 +137,23 @@ impl State {
             network.is_some_and(|network| of.map_or_else(|| waiting_of(network) == most, |of| of == network))
         };
         let Some(place) = self.waiting.values().copied().find(is_to_go) else { return false };
+        self.send_away(place)
+    }
+
+    /// The oldest handshake of the address that has most of them.
+    #[cfg(feature = "tls")]
+    fn put_out_shaking(&mut self) {
+        let network = |place: &u64| self.places.get(place).map(|held| held.network);
+        let mut counts = HashMap::<_, usize>::new();
+        self.shaking.iter().for_each(|place| *counts.entry(network(place)).or_default() += 1);
+        let most = counts.values().copied().max();
+        if let Some(place) = self.shaking.iter().copied().find(|place| counts.get(&network(place)).copied() == most) {
+            self.send_away(place);
+        }
+    }
+
+    /// Answers whether it was there.
+    fn send_away(&mut self, place: u64) -> bool {
         self.leave(place).is_some_and(|held| {
             held.put_out.notify_one();
             true
@@ -139,6 +162,7 @@ impl State {
 
     fn leave(&mut self, place: u64) -> Option<Held> {
         self.wait_no_more(place);
+        self.shaking.remove(&place);
         let held = self.places.remove(&place)?;
         if let Some(counts) = self.by_address.get_mut(&held.network) {
             counts.all = counts.all.saturating_sub(1);
@@ -165,6 +189,17 @@ impl Place {
         async move { put_out.notified().await }
     }
 
+    /// The connection is within a TLS handshake, until what this gives is dropped. Where that makes too many, an older one has to go, as for [`Door::enter`].
+    #[cfg(feature = "tls")]
+    pub(crate) fn shake(&self) -> Shaking<'_> {
+        let mut state = self.door.state.lock();
+        if state.shaking.len() >= self.door.max_handshakes {
+            state.put_out_shaking();
+        }
+        state.shaking.insert(self.number);
+        Shaking { place: self }
+    }
+
     /// The connection has a request, until what this gives is dropped; `None` where there are too many.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Busy> {
         let permit = Arc::clone(&self.door.requests).try_acquire_owned().ok()?;
@@ -189,6 +224,20 @@ pub(crate) struct Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.place.door.state.lock().wait(self.place.number);
+    }
+}
+
+/// A TLS handshake that is under way.
+#[cfg(feature = "tls")]
+#[derive(Debug)]
+pub(crate) struct Shaking<'a> {
+    place: &'a Place,
+}
+
+#[cfg(feature = "tls")]
+impl Drop for Shaking<'_> {
+    fn drop(&mut self) {
+        self.place.door.state.lock().shaking.remove(&self.place.number);
     }
 }
 
@@ -238,6 +287,21 @@ mod tests {
         assert_eq!(busy.len(), 15);
         assert!(door.enter(address(99)).is_some() && is_out(&places[15]));
         assert_eq!((0..16).filter_map(|_| door.stream()).collect::<Vec<_>>().len(), 11);
+    }
+
+    #[test]
+    fn a_flood_of_handshakes_puts_out_its_own() {
+        let door = Door::new(&HttpConfig { max_handshakes: 3, ..HttpConfig::default() });
+        let other = door.enter(address(1)).unwrap();
+        let _shaking = other.shake();
+        let flood: Vec<_> = (0..5).map(|_| door.enter(address(2)).unwrap()).collect();
+        let shaking: Vec<_> = flood.iter().map(Place::shake).collect();
+        assert_eq!(flood.iter().map(is_out).collect::<Vec<_>>(), [true, true, true, false, false]);
+        assert!(!is_out(&other));
+        // Who has shaken hands is no more in the way.
+        drop(shaking);
+        let _more: Vec<_> = flood[3..].iter().map(Place::shake).collect();
+        assert!(!is_out(&other) && !is_out(&flood[3]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io;
 use hermit_broker::{TlsPort, TlsStream};
 use tokio::net::TcpStream;
 
+use crate::door::Place;
 use crate::stage::Standing;
 
 /// A connection that can be served.
@@ -23,13 +24,13 @@ pub(crate) enum Begun {
 
 #[cfg(not(feature = "tls"))]
 #[expect(clippy::unused_async, reason = "as with the feature")]
-pub(crate) async fn begin(socket: TcpStream, _standing: &Standing) -> io::Result<Begun> {
+pub(crate) async fn begin(socket: TcpStream, _place: &Place, _standing: &Standing) -> io::Result<Begun> {
     Ok(Begun::Plain { socket, wants_tls: false })
 }
 
 /// Looks how a connection begins, and shakes hands where that is with TLS.
 #[cfg(feature = "tls")]
-pub(crate) async fn begin(socket: TcpStream, standing: &Standing) -> io::Result<Begun> {
+pub(crate) async fn begin(socket: TcpStream, place: &Place, standing: &Standing) -> io::Result<Begun> {
     let (tls, config) = (standing.tls(), standing.config());
     if !tls.is_on() {
         return Ok(Begun::Plain { socket, wants_tls: false });
@@ -42,10 +43,7 @@ pub(crate) async fn begin(socket: TcpStream, standing: &Standing) -> io::Result<
     if first != [TlsPort::FIRST_BYTE] {
         return Ok(Begun::Plain { socket, wants_tls: tls.is_required() });
     }
-    let shaken = async {
-        // Whoever waits here has sent one segment at most, which is with the system.
-        let _room = standing.handshakes().acquire().await.map_err(io::Error::other)?;
-        tls.accept(socket).await
-    };
+    let _shaking = place.shake();
+    let shaken = tls.accept(socket);
     Ok(Begun::Secure(Box::new(tokio::time::timeout(config.handshake_timeout, shaken).await??)))
 }

@@ -175,7 +175,8 @@ async fn take_in(socket: TcpStream, address: SocketAddr, serving: Serving, end: 
     }
     let put_out = serving.place.put_out();
     let served = async {
-        match secure::begin(socket, standing).await {
+        let place = Arc::clone(&serving.place);
+        match secure::begin(socket, &place, standing).await {
             Ok(Begun::Plain { socket, wants_tls }) => {
                 run(socket, Peer { address, encrypted: false, wants_tls }, serving, end, standing.config()).await;
             }

@@ -28,8 +28,6 @@ pub(crate) struct Standing {
     door: Arc<Door>,
     #[cfg(feature = "tls")]
     tls: hermit_broker::TlsPort,
-    #[cfg(feature = "tls")]
-    handshakes: tokio::sync::Semaphore,
 }
 
 impl Standing {
@@ -37,8 +35,6 @@ impl Standing {
         Self {
             #[cfg(feature = "tls")]
             tls: hermit_broker::TlsPort::new(),
-            #[cfg(feature = "tls")]
-            handshakes: tokio::sync::Semaphore::new(config.max_handshakes.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)),
             door: Door::new(&config),
             config,
             stage: watch::Sender::new(Stage::Starting),
@@ -54,12 +50,6 @@ impl Standing {
     #[cfg(feature = "tls")]
     pub(crate) const fn tls(&self) -> &hermit_broker::TlsPort {
         &self.tls
-    }
-
-    /// Room for handshakes.
-    #[cfg(feature = "tls")]
-    pub(crate) const fn handshakes(&self) -> &tokio::sync::Semaphore {
-        &self.handshakes
     }
 
     pub(crate) const fn config(&self) -> &HttpConfig {
