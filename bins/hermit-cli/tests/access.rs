@@ -181,34 +181,3 @@ fn logins_that_cannot_be_are_told_with_what_to_do() {
     let piped = site.command(&["user", "whoami", "--user", "admin", "--password-file", "-"]);
     assert_eq!(good(run(piped, b"correct-horse\n")), "admin, by a password\n");
 }
-
-/// The commands of the README, with the broker that is built beside this program.
-#[test]
-fn the_commands_of_the_readme_do_what_it_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let section = readme.split("## Let in only whom you know").nth(1).unwrap();
-    let script = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
-    let bin = Path::new(env!("CARGO_BIN_EXE_hermit-cli")).parent().unwrap();
-    if !bin.join("hermitd").exists() {
-        // The whole workspace's tests have built it; `cargo test -p hermit-cli` has not.
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--locked", "--package", "hermitd", "--target-dir"]).arg(bin.parent().unwrap());
-        build.args(bin.ends_with("release").then_some("--release"));
-        assert!(build.current_dir(&root).status().unwrap().success(), "hermitd cannot be built");
-    }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let dir = tempfile::tempdir().unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("sh");
-    // Whatever happens, the broker ends with the shell.
-    let script = format!("trap 'kill $! 2>/dev/null' EXIT\nset -eu\n{script}");
-    shell.args(["-c", &script]).current_dir(dir.path()).env_clear().env("PATH", path);
-    shell.env("HERMITD_LISTEN", &port).env("HERMIT_SERVER", &port).env("HERMITD_LOG", "off").env("HERMITD_HTTP", "off");
-    shell.env("HERMITD_DISK_LOW_BYTES", "0").env("HERMITD_DISK_HIGH_BYTES", "0");
-    let output = shell.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    assert!(out.lines().any(|line| line == "paid") && out.contains("removed 1 rule"), "{out}{err}");
-    assert!(err.contains("acl add"), "{err}");
-}

@@ -236,37 +236,3 @@ fn a_mistake_in_the_old_settings_file_is_refused_with_its_line() {
         }
     }
 }
-
-/// The shell commands of the manual, which end what they start.
-#[test]
-fn the_commands_of_the_manual_migrate_a_recorded_installation() {
-    let dir = tempfile::tempdir().unwrap();
-    settings(dir.path());
-    let data = dir.path().join("data");
-    recorded("data_after_clean_stop", &data);
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md")).unwrap();
-    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let script: String = blocks.collect();
-    let script = script
-        .replace("/etc/hermitmq/hermitmq.json", dir.path().join("hermitmq.json").to_str().unwrap())
-        .replace("/var/lib/hermitmq", data.to_str().unwrap());
-    assert!(script.contains("hermitd --config"), "{script}");
-    let bin = Path::new(env!("CARGO_BIN_EXE_hermitd")).parent().unwrap();
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
-    let output = Command::new("bash")
-        .args(["-euxo", "pipefail", "-c", &script])
-        .env_clear()
-        .env("PATH", path)
-        .current_dir(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{log}");
-    assert!(log.contains("were taken over"), "{log}");
-    // In the end the old directories are gone, and the data are there.
-    assert!(!data.join("golden_0").exists(), "{log}");
-    let daemon = Daemon::start(on(&data));
-    daemon.exchange(&vector("08_consumer_after_restart.c2b.bin"), &vector("08_consumer_after_restart.b2c.bin"));
-    daemon.stop();
-}

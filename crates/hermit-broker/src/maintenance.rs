@@ -20,6 +20,7 @@ pub(crate) fn spawn(broker: &Broker) {
 
 fn run(weak: &WeakBroker) {
     let mut waited = Duration::ZERO;
+    let mut was_low = false;
     loop {
         std::thread::sleep(TICK);
         waited += TICK;
@@ -28,15 +29,16 @@ fn run(weak: &WeakBroker) {
             return;
         }
         let interval = broker.live().maintenance_interval.max(TICK);
-        let was_low = broker.is_low_on_space();
         broker.check_space();
-        // What may go by its settings is not kept for the rest of the interval when space runs out.
-        if waited >= interval || (broker.is_low_on_space() && !was_low) {
+        // What may go by its settings is not kept for the rest of the interval when space runs out, whoever has noticed it.
+        let is_low = broker.is_low_on_space();
+        if waited >= interval || (is_low && !was_low) {
             waited = Duration::ZERO;
             broker.maintain();
         } else {
             broker.tick_groups();
             broker.tell_waiting();
         }
+        was_low = is_low;
     }
 }

@@ -5,7 +5,8 @@ mod support;
 
 use std::time::Duration;
 
-use hermit_broker::TopicConfig;
+use bytes::BytesMut;
+use hermit_broker::{Broker, BrokerError, TopicConfig};
 use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, Operation, ProduceTarget, Status};
 use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame, magic};
 use support::v2::Session;
@@ -333,4 +334,21 @@ async fn who_takes_nothing_does_not_hold_up_a_stop() {
     tokio::io::AsyncReadExt::read_exact(&mut old, &mut [0; 29]).await.unwrap();
     session.read_unit().await.unwrap();
     within(server.stop()).await;
+}
+
+#[test]
+fn the_first_producer_behind_a_start_on_a_nearly_full_disk_is_refused_as_later_ones_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    let broker = Broker::open(config.clone()).unwrap();
+    broker.create_topic("t", 1, &TopicConfig::default()).unwrap();
+    broker.close().unwrap();
+    (config.limits.disk_low_bytes, config.limits.disk_high_bytes) = (u64::MAX / 2, u64::MAX / 2);
+    let broker = Broker::open(config).unwrap();
+    let topic = broker.topic(&"t".parse().unwrap()).unwrap();
+    let frame = ProducedFrame::message(0, None, b"x").to_vec().unwrap();
+    let mut batch = broker.parse(BytesMut::from(&frame[..])).unwrap();
+    let refused = broker.append(topic.partition(PartitionId(0)).unwrap(), &mut batch);
+    assert!(matches!(refused, Err(BrokerError::LowSpace { .. })));
+    broker.close().unwrap();
 }

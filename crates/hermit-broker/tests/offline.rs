@@ -166,3 +166,30 @@ async fn a_reader_is_told_that_no_record_is_left_up_to_the_end() {
     assert_eq!((head.next_offset, head.high_watermark, unit.payload().len()), (Offset(20), Offset(20), 0));
     server.stop().await;
 }
+
+/// A backup is put back after the broker has gone on: what it gave out since is not given out again.
+#[tokio::test]
+async fn a_backup_that_was_put_back_gives_no_leader_epoch_and_no_producer_id_out_again() {
+    let dir = made();
+    let now = std::time::Duration::from_secs(2_000_000_000);
+    let backup = files(dir.path());
+    let server = Server::start(dir.path()).await;
+    let first = Session::open(&server).await.init_producer().await.producer_id;
+    server.stop().await;
+    for (path, bytes) in backup {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let before = Broker::open(config(dir.path())).unwrap();
+    let epoch = before.report().leader_epoch;
+    before.close().unwrap();
+    for _again in 0..2 {
+        assert!(OfflineDir::open(dir.path()).unwrap().move_on(now).unwrap().0 >= 2_000_000_000);
+    }
+    let server = Server::start(dir.path()).await;
+    let report = server.broker.report();
+    assert!(!report.clean && report.manifest.is_none() && report.leader_epoch.0 > 2_000_000_000 && report.leader_epoch > epoch);
+    assert_eq!(server.broker.topics().len(), 3);
+    let then = Session::open(&server).await.init_producer().await.producer_id;
+    server.stop().await;
+    assert!(then.0 > first.0 && then.0 >= 2_000_000_000_000_000, "{first:?} {then:?}");
+}

@@ -28,6 +28,12 @@ pub(crate) enum LogCommand {
         that when they come to it."
     )]
     Repair(RepairArgs),
+    /// To be run once a backup was put back, before the broker is started: so that it gives nothing out again that it gave out since the backup.
+    #[command(
+        after_help = "Example:\n  hermit-cli log restored /var/lib/hermitmq\n\nWithout it clients that were there may read other records under the offsets that they \
+        know, and records of new producers may pass for repetitions of old ones. Records, positions, users and rules are not changed. docs/operations.md tells how to restore."
+    )]
+    Restored(RestoredArgs),
     /// Takes over the data directory of an older HermitMQ. The old files are only read.
     #[command(after_help = "Examples:\n  hermit-cli log import /var/lib/hermitmq --data-dir /mnt/hermit --dry-run\n  \
         hermit-cli log import /var/lib/hermitmq --data-dir /mnt/hermit\n\nStop the older broker first. docs/migrating.md tells all steps.")]
@@ -56,6 +62,12 @@ pub(crate) struct RepairArgs {
     /// Only tell what would be done.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoredArgs {
+    /// The data directory, of a broker that is not started yet.
+    pub(crate) data_dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

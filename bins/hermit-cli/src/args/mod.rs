@@ -25,7 +25,7 @@ pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEn
 pub(crate) use connection::{ConnectionArgs, DEFAULT_SERVER, Login, TOKEN, address};
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
-pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs};
+pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs, RestoredArgs};
 pub(crate) use packaging::{CompletionsArgs, ManArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
 pub(crate) use profile::ProfileCommand;

@@ -3,6 +3,7 @@
 mod import;
 mod inspect;
 mod repair;
+mod restored;
 
 use anyhow::{Error, Result, bail};
 use hermit_broker::log::inspect::{Check, DamageKind, FoundDamage};
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &LogCommand, output: Output) -> Result<()> {
         LogCommand::Inspect(args) => inspect::run(args, Check::Headers, output),
         LogCommand::Verify(args) => inspect::run(args, Check::Everything, output),
         LogCommand::Repair(args) => repair::run(args, output),
+        LogCommand::Restored(args) => restored::run(args, output),
         LogCommand::Import(args) => import::run(args, output),
     }
 }

@@ -129,6 +129,8 @@ impl Broker {
     pub fn open(config: BrokerConfig) -> Result<Self, BrokerError> {
         let env = crate::env::real(&config)?;
         let broker = Self::open_with(config, env)?;
+        // The thread looks after its first second; producers may come before.
+        broker.check_space();
         crate::maintenance::spawn(&broker);
         crate::scrub::spawn(&broker);
         Ok(broker)

@@ -20,10 +20,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermit_log::disk::{DirLock, Disk, RealDisk};
 use hermit_log::{LogError, LogIdentity};
-use hermit_proto::{Offset, PartitionId, TopicId, TopicName};
+use hermit_proto::{LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
 
 pub use hermit_log::inspect::{Check, Frames, Inspected};
 pub use hermit_log::repair::{RepairOptions, Repaired};
@@ -225,6 +226,17 @@ impl OfflineDir {
     /// As [`OfflineDir::inspect`].
     pub fn frames(&self, partition: &OfflinePartition, from: Offset) -> Result<Frames, LogError> {
         hermit_log::inspect::frames(Arc::clone(&self.disk), &partition.dir, partition.identity(), from)
+    }
+
+    /// To be called once a backup was put back, before the broker starts on it. What the broker has given out since the backup is in none of its files: the next start would give the same
+    /// offsets to other records under the same leader epoch, so that who knows them would read on without a word, and the same producer ids to other producers, whose records could
+    /// pass for repetitions. This moves both past whatever can have been given out before `now`, the time since the Unix epoch by the clock of the broker's machine. Gives the leader epoch that the
+    /// next start goes beyond. Doing it again does no harm.
+    ///
+    /// # Errors
+    /// [`BrokerError::Io`] where the manifest cannot be read or written, [`BrokerError::NewerFormat`].
+    pub fn move_on(&self, now: Duration) -> Result<LeaderEpoch, BrokerError> {
+        start::move_on(&self.disk, &self.dir, now)
     }
 
     /// Repairs what is derived, and drops damage where `options` ask for it. What is replaced is kept beside it.

@@ -7,6 +7,7 @@ mod partitions;
 mod progress;
 mod rebuild;
 mod report;
+mod restored;
 
 use std::collections::HashSet;
 use std::io;
@@ -21,6 +22,7 @@ pub(crate) use look::{Looked, look};
 pub(crate) use partitions::{OpenPartitions, open_more, open_topic};
 pub use progress::StartProgress;
 pub use report::{ManifestRepair, OpenReport, PartitionReport};
+pub(crate) use restored::move_on;
 
 use self::clean::LastStop;
 use self::open_manifest::OpenManifest;
