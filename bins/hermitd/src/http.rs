@@ -54,6 +54,7 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
         Err(error) => return Err(error),
     };
     let mut config = HttpConfig::default();
+    config.metrics_per_partition = settings.metrics_per_partition;
     config.max_connections = descriptors::for_http(config.max_connections);
     config.max_connections_per_address = share_of_address(config.max_connections, &settings.broker.limits);
     config.names.clone_from(&http.names);

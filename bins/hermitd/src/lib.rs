@@ -5,6 +5,7 @@ mod descriptors;
 mod health;
 mod http;
 mod listener;
+mod logs;
 mod notify;
 mod reload;
 mod run;

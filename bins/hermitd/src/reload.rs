@@ -90,6 +90,9 @@ impl<'a> Reload<'a> {
         {
             tracing::error!(%error, "SIGHUP: TLS for HTTP stays as it was");
         }
+        if let Some(http) = &self.http {
+            http.show_partitions(settings.metrics_per_partition);
+        }
         // First, so that the lines are written by it that the new filter takes out, too.
         for Difference { name, from, to, change } in &changed {
             let (from, to) = (shown(from.as_ref()), shown(to.as_ref()));

@@ -1,18 +1,17 @@
 //! Running the broker until a signal ends it.
 
-use std::io::{ErrorKind, IsTerminal as _};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
-use tracing_subscriber::EnvFilter;
 
 use crate::http::{self, Http};
-use crate::reload::{Reload, SetFilter};
+use crate::reload::Reload;
 use crate::settings::{Settings, Sources};
-use crate::{descriptors, listener, notify, say, takeover};
+use crate::{descriptors, listener, logs, notify, say, takeover};
 
 /// Threads for requests that wait for the disk, such as creating topics. Searches and TLS handshakes, of which the broker does so many at a time as there are processors
 /// and half as many, have others beside these: a flood of either leaves the rest their turn.
@@ -24,7 +23,7 @@ const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
 pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> {
-    let set_filter = begin_log(&settings.log)?;
+    let set_filter = logs::begin(&settings.log, settings.log_format)?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
@@ -49,18 +48,6 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
     runtime.shutdown_timeout(BLOCKING_TIMEOUT);
     served.and(closed)
-}
-
-/// Begins to write the log to standard error.
-fn begin_log(log: &str) -> anyhow::Result<SetFilter> {
-    let filter = EnvFilter::try_new(log).context("the setting `log`")?;
-    let colours = std::io::stderr().is_terminal();
-    // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    let logs = logs.log_internal_errors(false).with_filter_reloading();
-    let handle = logs.reload_handle();
-    logs.init();
-    Ok(Box::new(move |filter| Ok(handle.reload(filter)?)))
 }
 
 async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut reload: Reload<'_>) -> anyhow::Result<()> {

@@ -125,6 +125,25 @@ fn https_has_the_certificate_of_the_native_port_unless_it_has_its_own_and_a_hang
 }
 
 #[test]
+fn partitions_leave_the_metrics_and_come_back_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("h.toml");
+    std::fs::write(&file, "metrics_per_partition = false\n").unwrap();
+    let (child, line) = start(hermitd(&dir.path().join("data"), &["--http", "127.0.0.1:0", "--config", file.to_str().unwrap()]));
+    let address = line.trim_end().split(' ').find_map(|word| word.strip_prefix("http=")).unwrap().to_owned();
+    let shows_partitions = || get(&address, "/metrics").contains("\nhermit_partition_log_end_offset{");
+    assert!(!shows_partitions());
+    std::fs::write(&file, "").unwrap();
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !shows_partitions() {
+        assert!(Instant::now() < deadline, "never shown");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stop(child);
+}
+
+#[test]
 fn a_taken_port_refuses_the_start_if_it_was_asked_for_and_else_http_alone() {
     let dir = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -34,7 +34,7 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
         })
         .layer(axum::middleware::from_fn(refuse_plain))
         .layer(axum::middleware::map_response(guarded))
-        .layer(Extension(Scrapes::new(standing.config().metrics_per_partition)))
+        .layer(Extension(Scrapes::default()))
         .with_state(standing)
 }
 
@@ -64,7 +64,12 @@ async fn guarded(mut response: Response) -> Response {
 }
 
 /// The metrics: for who may administer the broker, as they name all topics and groups.
-async fn scrape(client: Client, Extension(scrapes): Extension<Scrapes>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn scrape(
+    client: Client,
+    State(standing): State<Arc<Standing>>,
+    Extension(scrapes): Extension<Scrapes>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     client.caller.check_broker()?;
-    scrapes.answer(client.broker.clone(), &headers).await
+    scrapes.answer(client.broker.clone(), &headers, standing.shows_partitions()).await
 }

@@ -93,6 +93,11 @@ impl HttpServer {
         self.standing.tls().reload(config)
     }
 
+    /// Whether `/metrics` shows each partition from the next scrape on, whatever [`HttpConfig::metrics_per_partition`] said.
+    pub fn show_partitions(&self, shown: bool) {
+        self.standing.show_partitions(shown);
+    }
+
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {

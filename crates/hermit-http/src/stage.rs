@@ -1,6 +1,7 @@
 //! Where the broker stands, as the server sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hermit_broker::{Broker, StartProgress};
 use tokio::sync::watch;
@@ -24,6 +25,8 @@ pub(crate) enum Stage {
 pub(crate) struct Standing {
     config: HttpConfig,
     stage: watch::Sender<Stage>,
+    /// Whether `/metrics` shows each partition: it can be changed.
+    shows_partitions: AtomicBool,
     progress: Arc<StartProgress>,
     door: Arc<Door>,
     #[cfg(feature = "tls")]
@@ -36,6 +39,7 @@ impl Standing {
             #[cfg(feature = "tls")]
             tls: hermit_broker::TlsPort::new(),
             door: Door::new(&config),
+            shows_partitions: AtomicBool::new(config.metrics_per_partition),
             config,
             stage: watch::Sender::new(Stage::Starting),
             progress: Arc::default(),
@@ -50,6 +54,14 @@ impl Standing {
     #[cfg(feature = "tls")]
     pub(crate) const fn tls(&self) -> &hermit_broker::TlsPort {
         &self.tls
+    }
+
+    pub(crate) fn shows_partitions(&self) -> bool {
+        self.shows_partitions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn show_partitions(&self, shown: bool) {
+        self.shows_partitions.store(shown, Ordering::Relaxed);
     }
 
     pub(crate) const fn config(&self) -> &HttpConfig {

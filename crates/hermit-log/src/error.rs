@@ -119,6 +119,22 @@ pub enum ProducerError {
     },
 }
 
+/// An error with its causes on one line, for logs and for who is told of it. A cause that the text before has told already is left out.
+#[must_use]
+pub fn error_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 impl LogError {
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {

@@ -56,7 +56,7 @@ mod view;
 pub use batch::{Batch, BatchFrame};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{CompactionConfig, Durability, LogConfig, ProducerConfig};
-pub use error::{LogError, ProducerError};
+pub use error::{LogError, ProducerError, error_line};
 pub use fenced::FencedRange;
 pub use files::{CachedFile, FileCache, PinnedFile};
 pub use flusher::Flusher;

@@ -304,7 +304,7 @@ impl Inner {
     /// Makes the log read-only for good.
     fn fail(&self, state: &mut State, reason: LogError) {
         if state.failed.is_none() {
-            tracing::error!(dir = %self.dir.display(), error = &reason as &dyn std::error::Error, "the log is read-only until a restart");
+            tracing::error!(dir = %self.dir.display(), error = %crate::error::error_line(&reason), "the log is read-only until a restart");
             self.listener.failed(&reason);
             state.failed = Some(reason);
         }

@@ -14,7 +14,7 @@ pub(super) const UNSET: &str = "unset";
 impl Given {
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
     fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
-        let Settings { listen, http, insecure, threads, log, import, .. } = settings;
+        let Settings { listen, http, insecure, threads, log, log_format, metrics_per_partition, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
         let (tls, http_tls) = (broker.tls.as_ref(), settings.http_tls.as_ref());
         let mode = |tls: Option<&TlsConfig>| match tls {
@@ -92,6 +92,8 @@ impl Given {
             threads: Some(*threads),
             flush_threads: Some(broker.flush_threads),
             log: Some(log.clone()),
+            log_format: Some(*log_format),
+            metrics_per_partition: Some(*metrics_per_partition),
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::health::Question;
 
 pub(crate) use http::HttpAddress;
 pub(crate) use in_force::described;
-pub(crate) use table::ImportName;
+pub(crate) use table::{ImportName, LogFormatName};
 
 /// All settings, each with a value that is allowed.
 #[derive(Debug)]
@@ -52,6 +52,9 @@ pub(crate) struct Settings {
     pub(crate) insecure: bool,
     pub(crate) threads: usize,
     pub(crate) log: String,
+    pub(crate) log_format: LogFormatName,
+    /// Whether `/metrics` shows each partition.
+    pub(crate) metrics_per_partition: bool,
     pub(crate) import: ImportName,
     /// Where those stand that somebody has given.
     pub(crate) origins: Origins,

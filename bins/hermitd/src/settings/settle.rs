@@ -9,7 +9,7 @@ use super::contradictions;
 use super::finding::Origin;
 use super::gather::{Gathered, Origins};
 use super::quantity::{Bytes, OrNever, Time};
-use super::table::{DurabilityName, Given, ImportName, REQUEST_ROOM, SwitchName};
+use super::table::{DurabilityName, Given, ImportName, LogFormatName, REQUEST_ROOM, SwitchName};
 use super::value::Value as _;
 use super::{Settings, log};
 
@@ -55,6 +55,8 @@ impl Gathered {
             insecure: self.given.insecure.unwrap_or(false),
             threads: self.given.threads.unwrap_or(2),
             log,
+            log_format: self.given.log_format.unwrap_or(LogFormatName::Text),
+            metrics_per_partition: self.given.metrics_per_partition.unwrap_or(true),
             import: self.given.import.unwrap_or(ImportName::Auto),
             origins: Origins::default(),
             notes: Vec::new(),

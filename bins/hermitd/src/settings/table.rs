@@ -58,6 +58,16 @@ words! {
     }
 }
 
+words! {
+    /// How lines of the log are written.
+    pub(crate) LogFormatName, "text|json" {
+        /// To be read by people.
+        Text = "text",
+        /// An object of JSON in a line each.
+        Json = "json",
+    }
+}
+
 /// From when on a value that SIGHUP brings counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -291,4 +301,8 @@ settings! {
     flush_threads: usize, Restart, range THREADS;
     /// What is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`, and, behind commas, `target=level` for parts.
     log: String, AtOnce;
+    /// How each line of the log is written: `text`, or `json` for programs: an object with `timestamp`, `level`, `message` and `target`, and beside them the event's own fields.
+    log_format: LogFormatName, Restart;
+    /// Whether `/metrics` shows each partition, some 15 series of 100 bytes, and not only topics and groups. To be switched off where there are more partitions than Prometheus should keep.
+    metrics_per_partition: bool, AtOnce;
 }

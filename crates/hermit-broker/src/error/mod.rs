@@ -11,7 +11,8 @@ use hermit_proto::record_set::RecordSetError;
 use hermit_proto::session::{AccessOperations, AssignmentStrategy};
 use hermit_proto::{Generation, GroupName, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerId, TopicId, UserName};
 
-pub(crate) use wire::{line, status_of, to_wire};
+pub(crate) use hermit_log::error_line as line;
+pub(crate) use wire::{status_of, to_wire};
 
 use crate::limits::LimitError;
 use crate::manifest::RecordError;

@@ -3,22 +3,7 @@
 use hermit_log::{LogError, ProducerError};
 use hermit_proto::session::{Status, WireError};
 
-use super::{BrokerError, Counted};
-
-/// An error with its causes on one line, for logs and for clients.
-pub(crate) fn line(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
+use super::{BrokerError, Counted, line};
 
 /// The status alone.
 pub(crate) fn status_of(error: &BrokerError) -> Status {

@@ -88,7 +88,7 @@ impl OpenReport {
         for PartitionReport { topic, partition, recovery } in &self.partitions {
             match recovery {
                 Err(error) => {
-                    tracing::error!(%topic, %partition, error = error as &dyn std::error::Error, "the partition cannot be served");
+                    tracing::error!(%topic, %partition, error = %crate::error::line(error), "the partition cannot be served");
                 }
                 Ok(recovery) => {
                     for what in lost(recovery) {

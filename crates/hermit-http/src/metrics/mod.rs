@@ -47,21 +47,22 @@ const MOST_SCRAPES: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Scrapes {
     room: Arc<Semaphore>,
-    shows_partitions: bool,
+}
+
+impl Default for Scrapes {
+    fn default() -> Self {
+        Self { room: Arc::new(Semaphore::new(MOST_SCRAPES)) }
+    }
 }
 
 impl Scrapes {
-    pub(crate) fn new(shows_partitions: bool) -> Self {
-        Self { room: Arc::new(Semaphore::new(MOST_SCRAPES)), shows_partitions }
-    }
-
     /// All metrics in the format that the client prefers.
-    pub(crate) async fn answer(&self, broker: Broker, headers: &HeaderMap) -> Result<Response, Problem> {
+    pub(crate) async fn answer(&self, broker: Broker, headers: &HeaderMap, shows_partitions: bool) -> Result<Response, Problem> {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return Err(Problem::busy("other scrapes are under way: try again, and scrape less often"));
         };
         let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        let (format, shows_partitions) = (Format::negotiate(&accept.join(",")), self.shows_partitions);
+        let format = Format::negotiate(&accept.join(","));
         // It looks at every partition, and may read logs.
         let exposition = blocking(move || Ok(exposition(&broker, format, shows_partitions))).await?;
         let body = Body::from_stream(Pieces { exposition, _permit: permit });

@@ -111,7 +111,7 @@ impl Inner {
         // As they are now: another may have added its own meanwhile.
         let fenced = Arc::clone(&self.view.read().fenced);
         if let Err(error) = fenced.write(&*self.env.disk, &self.dir, &self.segment_env.salt) {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot store the damaged ranges; they will be found again");
+            tracing::warn!(dir = %self.dir.display(), error = %crate::error::error_line(&error), "cannot store the damaged ranges; they will be found again");
         }
     }
 

@@ -141,7 +141,7 @@ impl Log {
             && let Err(error) = checkpoint.settle_both(disk, end.offset, end.segment, end.position)
         {
             // Until there is one, a segment that a power cut takes passes for compacted away.
-            tracing::warn!(dir = %dir.display(), %error, "cannot store the first checkpoint");
+            tracing::warn!(dir = %dir.display(), error = %crate::error::error_line(&error), "cannot store the first checkpoint");
         }
         opening.joining.is_sound()?;
         let view = View::new(recovered.segments, recovered.fenced, recovered.log_start, end);

@@ -275,7 +275,7 @@ impl Scrub {
             Ok(()) => tracing::warn!(path = %path.display(), "the index of this segment was damaged, and was made again"),
             // It is derived: lookups make one in memory, and the next pass tries again.
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the index of this segment is damaged, and cannot be stored anew");
+                tracing::warn!(path = %path.display(), error = %crate::error::error_line(&error), "the index of this segment is damaged, and cannot be stored anew");
                 return Ok(ScrubVerdict::Done { rebuilt_index: false });
             }
         }

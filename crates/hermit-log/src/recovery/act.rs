@@ -142,7 +142,7 @@ fn settle_state(opening: &Opening<'_>, facts: &Facts) -> Result<(), LogError> {
     match fenced.and(start).map_err(|source| LogError::io("store anew the state of", dir, source)) {
         // A full disk must not keep the log from opening.
         Err(error @ LogError::DiskFull { .. }) => {
-            tracing::warn!(%error, "what is known of the log may not survive a power cut");
+            tracing::warn!(error = %crate::error::error_line(&error), "what is known of the log may not survive a power cut");
             Ok(())
         }
         settled => settled,
@@ -268,7 +268,9 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
         match rewrite::copy(disk, &path, cut.damage.position..part.wal_bytes, &dir.join(&kept)) {
             Ok(()) => tail.kept_in.push(kept),
             // A full disk must not keep the log from opening; nothing of this was ever acknowledged.
-            Err(error) => tracing::warn!(path = %path.display(), %error, "cannot keep the torn tail aside"),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error = %crate::error::error_line(&error), "cannot keep the torn tail aside")
+            }
         }
         // Nobody was served these bytes, so that cutting them takes nothing from a socket's queue.
         let file = disk.open(&path, Open::ReadWrite).map_err(|source| LogError::io("open", &path, source))?;
@@ -317,12 +319,12 @@ fn finish(
     if (dropped || !report.fenced.is_empty())
         && let Err(error) = fenced.write(disk, dir, &opening.env.salt)
     {
-        tracing::warn!(dir = %dir.display(), %error, "cannot store the damaged ranges; they will be found again");
+        tracing::warn!(dir = %dir.display(), error = %crate::error::error_line(&error), "cannot store the damaged ranges; they will be found again");
     }
     if let (true, Some(last)) = (changed, parts.last()) {
         let mut checkpoint = CheckpointWriter::new(dir, opening.env.salt, facts.checkpoint, false);
         if let Err(error) = checkpoint.write(disk, log_end, last.base, last.len_bytes, false) {
-            tracing::warn!(dir = %dir.display(), %error, "cannot store the checkpoint; the next start reads more");
+            tracing::warn!(dir = %dir.display(), error = %crate::error::error_line(&error), "cannot store the checkpoint; the next start reads more");
         }
     }
     // Of the last one that becomes a segment.
