@@ -37,7 +37,7 @@ pub fn run_process() -> ExitCode {
         Ok(Invocation::Health(settings, question)) => {
             health::ask(&settings, question).and_then(|answer| say(&format!("{answer}\n")))
         }
-        Ok(Invocation::Run(settings, sources)) => run::run(&settings, &sources),
+        Ok(Invocation::Run(settings, sources)) => run::run(&settings, sources),
         Err(findings) => {
             tell(&findings);
             return ExitCode::FAILURE;

@@ -1,32 +1,25 @@
 //! SIGHUP: the settings are read again, and what can be changed in a running broker is changed. All or nothing.
 
-use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use hermit_broker::{Broker, TlsConfig};
 use hermit_http::HttpServer;
 use tracing_subscriber::EnvFilter;
 
 use crate::descriptors;
+use crate::logs::LogFilter;
 use crate::settings::finding::Findings;
 use crate::settings::table::{Change, settings};
 use crate::settings::{Settings, Sources};
 
-/// Puts another filter in place of the log's.
-pub(crate) type SetFilter = Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>;
-
 /// What is needed to read the settings again, and what holds until then.
-pub(crate) struct Reload<'a> {
-    sources: &'a Sources,
-    set_filter: SetFilter,
+#[derive(Debug)]
+pub(crate) struct Reload {
+    sources: Sources,
+    filter: LogFilter,
     http: Option<HttpServer>,
-    /// Names and values.
-    in_force: Vec<(&'static str, Option<String>)>,
-}
-
-impl fmt::Debug for Reload<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reload").field("in_force", &self.in_force).finish_non_exhaustive()
-    }
+    /// Names and values. Locked while settings are read again, of which there is one at a time.
+    in_force: Mutex<Vec<(&'static str, Option<String>)>>,
 }
 
 /// A setting that is given another value than the one that holds.
@@ -38,19 +31,21 @@ struct Difference {
     change: Change,
 }
 
-impl<'a> Reload<'a> {
+impl Reload {
     pub(crate) fn new(
-        sources: &'a Sources,
-        set_filter: SetFilter,
+        sources: Sources,
+        filter: LogFilter,
         in_force: Vec<(&'static str, Option<String>)>,
         http: Option<HttpServer>,
     ) -> Self {
-        Self { sources, set_filter, http, in_force }
+        Self { sources, filter, http, in_force: Mutex::new(in_force) }
     }
 
-    /// Reads everything again, and says in a line each what has changed, what cannot, and what is wrong: then nothing changes.
-    pub(crate) fn reload(&mut self, broker: &Broker) {
+    /// Reads everything again, and says in a line each what has changed, what cannot, and what is wrong: then nothing changes. It waits for the disk, and for names to
+    /// be resolved; a broker that has begun to stop meanwhile is left as it is.
+    pub(crate) fn reload(&self, broker: &Broker) {
         match self.sources.read_again() {
+            _ if broker.is_stopping() => tracing::info!("SIGHUP: the broker stops; nothing was changed"),
             Ok(settings) => self.apply(broker, &settings),
             Err(Findings(findings)) => {
                 for finding in &findings {
@@ -61,70 +56,108 @@ impl<'a> Reload<'a> {
         }
     }
 
-    fn apply(&mut self, broker: &Broker, settings: &Settings) {
+    fn apply(&self, broker: &Broker, settings: &Settings) {
         settings.notes.iter().for_each(|note| tracing::warn!("SIGHUP: {note}"));
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let mut config = settings.broker.clone();
         descriptors::arrange_again(&mut config, broker.config().max_open_files);
-        let (changed, waiting): (Vec<_>, Vec<_>) =
-            self.differences(&settings.in_force(&config)).into_iter().partition(|difference| difference.change != Change::Restart);
-        let mut in_force = self.in_force.clone();
-        for (name, value) in &mut in_force {
-            if let Some(difference) = changed.iter().find(|difference| difference.name == *name) {
-                value.clone_from(&difference.to);
-            }
-        }
-        config.described_settings = crate::settings::described(&in_force);
-        let filter = match EnvFilter::try_new(&settings.log) {
+        let (mut changed, waiting): (Vec<_>, Vec<_>) = differences(&in_force, &settings.in_force(&config))
+            .into_iter()
+            .partition(|difference| difference.change != Change::Restart);
+        let mut now_in_force = with(&in_force, &changed);
+        config.described_settings = crate::settings::described(&now_in_force);
+        // All that can fail comes first.
+        let filter = EnvFilter::try_new(&settings.log).map_err(anyhow::Error::new);
+        let filter = match filter.and_then(|filter| self.filter.check().map(|()| filter)) {
             Ok(filter) => filter,
-            Err(error) => return tracing::error!(%error, "SIGHUP: `log` cannot be used; nothing was changed"),
+            Err(error) => {
+                return tracing::error!(error = format!("{error:#}"), "SIGHUP: `log` cannot be changed; nothing was changed");
+            }
         };
-        // Looked at before anything changes: all or nothing.
         if let Some(Err(error)) = settings.http_tls.as_ref().map(TlsConfig::check) {
-            return tracing::error!(%error, "SIGHUP: TLS for HTTP cannot be used; nothing was changed");
+            return tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: TLS for HTTP cannot be used; nothing was changed");
         }
         if let Err(error) = broker.reconfigure(&config) {
-            return tracing::error!(%error, "SIGHUP: nothing was changed");
-        }
-        if let (Some(http), Some(tls)) = (&self.http, &settings.http_tls)
-            && let Err(error) = http.reload_tls(tls)
-        {
-            tracing::error!(%error, "SIGHUP: TLS for HTTP stays as it was");
+            return tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: nothing was changed");
         }
         if let Some(http) = &self.http {
             http.show_partitions(settings.metrics_per_partition);
+            if let Some(tls) = &settings.http_tls
+                && let Err(error) = http.reload_tls(tls)
+            {
+                // Its files have changed since they were looked at.
+                tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: all was changed but TLS for HTTP, which stays as it was");
+                changed.retain(|difference| !difference.name.starts_with("http_tls"));
+                now_in_force = with(&in_force, &changed);
+            }
         }
-        // First, so that the lines are written by it that the new filter takes out, too.
-        for Difference { name, from, to, change } in &changed {
-            let (from, to) = (shown(from.as_ref()), shown(to.as_ref()));
-            tracing::info!(setting = name, from, to, origin = %settings.origins.of(name), counts = change.told(), "SIGHUP: changed");
+        tell(settings, &changed, &waiting);
+        *in_force = now_in_force;
+        // Last, so that the lines are written by it that the new filter takes out, too.
+        if let Err(error) = self.filter.set(filter) {
+            tracing::error!(error = format!("{error:#}"), "SIGHUP: all was changed but `log`, which stays as it was");
         }
-        for Difference { name, from, to, .. } in &waiting {
-            let (from, to) = (shown(from.as_ref()), shown(to.as_ref()));
-            tracing::warn!(setting = name, in_force = from, given = to, origin = %settings.origins.of(name), "SIGHUP: this needs a restart, and stays as it is until then");
-        }
-        tracing::info!(changed = changed.len(), waiting_for_restart = waiting.len(), "SIGHUP: the settings were read again");
-        if let Err(error) = (self.set_filter)(filter) {
-            tracing::error!(%error, "SIGHUP: the log's filter stays as it was");
-        }
-        self.in_force = in_force;
     }
+}
 
-    fn differences(&self, wanted: &[(&'static str, Option<String>)]) -> Vec<Difference> {
-        let value = |name: &str| wanted.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.as_ref());
-        // TLS can be begun with, and changed, but is never taken from clients that count on it.
-        let ends = |name: &str| value(name).is_some_and(|tls| tls == "\"off\"");
-        let (ends_tls, ends_http_tls) = (ends("tls"), ends("http_tls"));
-        let pairs = self.in_force.iter().zip(settings());
-        let differing = pairs.filter(|((name, from), _)| from.as_ref() != value(name));
-        let told = differing.map(|((name, from), setting)| {
-            let is_of_ended_tls = (ends_tls && name.starts_with("tls")) || (ends_http_tls && name.starts_with("http_tls"));
-            let change = if is_of_ended_tls { Change::Restart } else { setting.change };
-            Difference { name, from: from.clone(), to: value(name).cloned(), change }
-        });
-        told.collect()
+/// What is in force with these changes.
+fn with(in_force: &[(&'static str, Option<String>)], changed: &[Difference]) -> Vec<(&'static str, Option<String>)> {
+    let now = |(name, value): &(&'static str, Option<String>)| match changed.iter().find(|difference| difference.name == *name) {
+        Some(difference) => (*name, difference.to.clone()),
+        None => (*name, value.clone()),
+    };
+    in_force.iter().map(now).collect()
+}
+
+fn tell(settings: &Settings, changed: &[Difference], waiting: &[Difference]) {
+    for Difference { name, from, to, change } in changed {
+        let (from, to) = (shown(from.as_ref()), shown(to.as_ref()));
+        tracing::info!(setting = name, from, to, origin = %settings.origins.of(name), counts = change.told(), "SIGHUP: changed");
     }
+    for Difference { name, from, to, .. } in waiting {
+        let (from, to) = (shown(from.as_ref()), shown(to.as_ref()));
+        tracing::warn!(setting = name, in_force = from, given = to, origin = %settings.origins.of(name), "SIGHUP: this needs a restart, and stays as it is until then");
+    }
+    tracing::info!(changed = changed.len(), waiting_for_restart = waiting.len(), "SIGHUP: the settings were read again");
+}
+
+fn differences(in_force: &[(&'static str, Option<String>)], wanted: &[(&'static str, Option<String>)]) -> Vec<Difference> {
+    let value = |name: &str| wanted.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.as_ref());
+    // TLS can be begun with, and changed, but is never taken from clients that count on it.
+    let ends = |name: &str| value(name).is_some_and(|tls| tls == "\"off\"");
+    let (ends_tls, ends_http_tls) = (ends("tls"), ends("http_tls"));
+    let pairs = in_force.iter().zip(settings());
+    let differing = pairs.filter(|((name, from), _)| from.as_ref() != value(name));
+    let told = differing.map(|((name, from), setting)| {
+        let is_of_ended_tls = (ends_tls && name.starts_with("tls")) || (ends_http_tls && name.starts_with("http_tls"));
+        let change = if is_of_ended_tls { Change::Restart } else { setting.change };
+        Difference { name, from: from.clone(), to: value(name).cloned(), change }
+    });
+    told.collect()
 }
 
 fn shown(value: Option<&String>) -> &str {
     value.map_or("unset", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use hermit_broker::testing::TestBroker;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_changed_keeps_all_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("h.toml");
+        std::fs::write(&file, "max_partitions = 7\nlog = \"off\"\n").unwrap();
+        let sources = Sources::of_file(&file);
+        let test = TestBroker::start().unwrap();
+        let before = sources.read_again().unwrap().in_force(test.broker().config());
+        let limit = || test.broker().create_topic("many", 8, &hermit_broker::TopicConfig::default()).is_err();
+        let reload = Reload::new(sources, LogFilter::broken(), before.clone(), None);
+        reload.reload(test.broker());
+        assert!(!limit());
+        assert_eq!(*reload.in_force.lock().unwrap(), before);
+    }
 }

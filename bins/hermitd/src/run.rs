@@ -1,6 +1,8 @@
 //! Running the broker until a signal ends it.
 
+use std::convert::Infallible;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -22,8 +24,8 @@ const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
-pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> {
-    let set_filter = logs::begin(&settings.log, settings.log_format)?;
+pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
+    let filter = logs::begin(&settings.log, settings.log_format)?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
@@ -35,14 +37,19 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
         .build()
         .context("cannot start the runtime")?;
     let http = http::begin(&runtime, settings)?;
+    // Before the start, which may take a while, and which one that comes too early would end.
+    let hangup = {
+        let _within = runtime.enter();
+        signal(SignalKind::hangup())?
+    };
     takeover::take_over(&config, settings.import)?;
     config.described_settings = settings.described(&config);
     config.start_progress = http.as_ref().map(|http| http.server.start_progress());
     let broker = Broker::open(config)?;
     broker.report().log();
     let http_server = http.as_ref().map(|http| http.server.clone());
-    let reload = Reload::new(sources, set_filter, settings.in_force(broker.config()), http_server);
-    let served = runtime.block_on(serve(&broker, settings, http, reload));
+    let reload = Reload::new(sources, filter, settings.in_force(broker.config()), http_server);
+    let served = runtime.block_on(serve(&broker, settings, http, reload, hangup));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -50,9 +57,8 @@ pub(crate) fn run(settings: &Settings, sources: &Sources) -> anyhow::Result<()> 
     served.and(closed)
 }
 
-async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut reload: Reload<'_>) -> anyhow::Result<()> {
+async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, reload: Reload, hangup: Signal) -> anyhow::Result<()> {
     let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
-    let mut hangup = signal(SignalKind::hangup())?;
     // These and no others: a name may stand for something else the next time.
     let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     settings.check_reach(&addresses)?;
@@ -72,15 +78,9 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut rel
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
     notify::ready();
-    let first = loop {
-        tokio::select! {
-            first = signals.next() => break first,
-            _ = hangup.recv() => {
-                notify::reloading();
-                tokio::task::block_in_place(|| reload.reload(broker));
-                notify::ready();
-            }
-        }
+    let first = tokio::select! {
+        first = signals.next() => first,
+        never = reloads(hangup, reload, broker) => match never {},
     };
     notify::stopping();
     tracing::info!("stopping; a second signal forces");
@@ -96,6 +96,21 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, mut rel
         http.serving.await.context("serving HTTP ended badly")?;
     }
     serving.await.context("serving ended badly")
+}
+
+/// Reads the settings again whenever that is asked for: one time after the other, on a thread where it may wait, so that a stop never waits for it.
+async fn reloads(mut hangup: Signal, reload: Reload, broker: &Broker) -> Infallible {
+    let reload = Arc::new(reload);
+    while hangup.recv().await.is_some() {
+        notify::reloading();
+        let (reload, broker) = (Arc::clone(&reload), broker.clone());
+        let reloaded = tokio::task::spawn_blocking(move || reload.reload(&broker)).await;
+        if let Err(error) = reloaded {
+            tracing::error!(%error, "SIGHUP: a fault in the broker; not all of it may have been done");
+        }
+        notify::ready();
+    }
+    std::future::pending().await
 }
 
 pub(crate) fn cannot_listen(listen: &str, flag: &str, error: std::io::Error) -> anyhow::Error {

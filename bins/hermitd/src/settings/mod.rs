@@ -25,9 +25,12 @@ pub(crate) mod table;
 mod tls;
 mod value;
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hermit_broker::{BrokerConfig, TlsConfig};
+use rustix::fs::{Mode, OFlags};
 
 use finding::{Findings, Origin};
 use flags::{Asked, Flags, Output};
@@ -92,7 +95,7 @@ pub(crate) fn from_process() -> Result<Invocation, Findings> {
         _ => {}
     }
     let sources = Sources(flags);
-    let mut gathered = sources.gather();
+    let mut gathered = sources.gather(read);
     if asked == Asked::Reference && gathered.findings.is_empty() {
         return Ok(Invocation::Print(reference::reference(), Vec::new()));
     }
@@ -115,25 +118,30 @@ pub(crate) fn from_process() -> Result<Invocation, Findings> {
 }
 
 impl Sources {
-    /// The settings as they are given now, checked as at a start.
+    /// The settings as they are given now, checked as at a start. A settings file must be a regular one: a pipe has been read to its end at the start.
     ///
     /// # Errors
     /// All that is wrong.
     pub(crate) fn read_again(&self) -> Result<Settings, Findings> {
-        let mut gathered = self.gather();
+        let mut gathered = self.gather(read_regular);
         let settings = gathered.settle();
         gathered.look_outside(&settings);
         gathered.finish(settings)
     }
 
-    fn gather(&self) -> Gathered {
+    #[cfg(test)]
+    pub(crate) fn of_file(file: &Path) -> Self {
+        Self(flags::parse(vec!["hermitd".into(), "--config".into(), file.into()]))
+    }
+
+    fn gather(&self, read: Reader) -> Gathered {
         let mut gathered = Gathered::default();
         let (file, origin) = match (&self.0.config, std::env::var_os("HERMITD_CONFIG")) {
             (Some(file), _) => (Some(file.clone()), Origin::Flag("--config".to_owned())),
             (None, file) => (file.map(PathBuf::from), Origin::Variable("HERMITD_CONFIG".to_owned())),
         };
         if let Some(file) = file {
-            gathered.take_file(&file, origin);
+            gathered.take_file(&file, origin, read);
         }
         environment::take(std::env::vars_os(), &mut gathered);
         self.0.take(&mut gathered);
@@ -145,7 +153,7 @@ impl Sources {
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl Gathered {
-    fn take_file(&mut self, path: &Path, origin: Origin) {
+    fn take_file(&mut self, path: &Path, origin: Origin, read: Reader) {
         let shown = path.display().to_string();
         match read(path) {
             Ok(text) if older::is_older(&shown, &text) => older::take(&shown, &text, self),
@@ -184,12 +192,32 @@ impl Gathered {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
+/// How the settings file is read.
+type Reader = fn(&Path) -> io::Result<String>;
+
+fn read(path: &Path) -> io::Result<String> {
+    read_all(File::open(path)?)
+}
+
+/// Never waits for a writer, and takes nothing out of a pipe.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let refuse =
+        || io::Error::other("it is no regular file, and cannot be read a second time: give the settings in a file, or restart");
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(refuse());
+    }
+    // Another one may be there by now.
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let file = File::from(file);
+    if file.metadata()?.is_file() { read_all(file) } else { Err(refuse()) }
+}
+
+fn read_all(file: File) -> io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(std::io::Error::other(format!("it has more than {MAX_FILE_BYTES} bytes: is it the settings file?")));
+        return Err(io::Error::other(format!("it has more than {MAX_FILE_BYTES} bytes: is it the settings file?")));
     }
     Ok(text)
 }
