@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_broker::log::disk::sim::{Fault, Op, SimDisk};
-use hermit_broker::log::{Flusher, LogEnv, ManualClock};
+use hermit_broker::log::{Clock, Flusher, LogEnv, ManualClock};
 use hermit_broker::metrics::{BrokerMetrics, ByName, Health, PartitionMetrics, TopicMetrics};
 use hermit_broker::{Broker, BrokerConfig, Position};
 use hermit_proto::session::{ListOffsetsRequest, OffsetQuery, TopicConfig};
@@ -29,11 +29,34 @@ struct Simulated {
     flusher: Flusher,
 }
 
+/// A clock by which a second passes at each look: all takes long.
+#[derive(Debug)]
+struct Slow(Arc<ManualClock>);
+
+impl Clock for Slow {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.advance(Duration::from_secs(1));
+        self.0.monotonic()
+    }
+}
+
 impl Simulated {
     fn open() -> Self {
+        Self::open_with(|clock| clock)
+    }
+
+    fn open_slow() -> Self {
+        Self::open_with(|clock| Arc::new(Slow(clock)))
+    }
+
+    fn open_with(shown: impl Fn(Arc<ManualClock>) -> Arc<dyn Clock>) -> Self {
         let (disk, clock) = (SimDisk::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000_000)));
-        let flusher = Flusher::manual(clock.clone());
-        let env = LogEnv::new(Arc::new(disk.clone()), clock.clone(), flusher.clone(), 64);
+        let flusher = Flusher::manual(shown(clock.clone()));
+        let env = LogEnv::new(Arc::new(disk.clone()), shown(clock.clone()), flusher.clone(), 64);
         let config = BrokerConfig { recovery_threads: 1, reserve_bytes: 0, ..BrokerConfig::new("/data") };
         Self { broker: Broker::open_with(config, env).unwrap(), disk, clock, flusher }
     }
@@ -139,6 +162,23 @@ fn a_group_is_behind_in_messages_and_in_time() {
     sim.broker.delete_topic(&TopicName::new("t").unwrap()).unwrap();
     let metrics = sim.broker.metrics();
     assert!(metrics.groups.iter().all(|group| group.partitions.is_empty()), "{:?}", metrics.groups);
+}
+
+/// Groups that move on all the time, of which a round can read one.
+#[test]
+fn no_group_waits_for_ever_for_its_time() {
+    let sim = Simulated::open_slow();
+    let topic = sim.broker.create_topic("t", 1, &TopicConfig::default()).unwrap().meta.id;
+    sim.produce(topic, 0, 20);
+    let known = |round: u64| {
+        ["a", "b", "c"].iter().for_each(|group| sim.commit(group, topic, round));
+        let groups = sim.broker.metrics().groups;
+        groups.iter().map(|group| group.partitions[0].time.is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(known(1), [true, false, false]);
+    assert_eq!(known(2), [true, true, false]);
+    assert_eq!(known(3), [true, true, true]);
+    assert_eq!(known(4), [true, true, true]);
 }
 
 #[test]

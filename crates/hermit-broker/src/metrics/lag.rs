@@ -2,7 +2,7 @@
 //!
 //! How long the next record of a group has been waiting is read from the log, which takes some microseconds, or the time of a disk. So it is remembered for
 //! as long as the position stays the same, and in one round no more is read than [`READ_BUDGET`] allows: of the others the last position is told that was
-//! looked at, whose record has waited longer, if at all, by the time since.
+//! looked at, whose record has waited longer, if at all, by the time since. The next round begins with them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -54,22 +54,56 @@ struct Looked {
 /// What is remembered from one round to the next.
 #[derive(Debug, Default)]
 pub(crate) struct LagCache {
-    looked: Mutex<HashMap<GroupName, HashMap<Of, Looked>>>,
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    looked: HashMap<GroupName, HashMap<Of, Looked>>,
+    /// The first position that was not read in the last round, as its time was over.
+    left_off: Option<(GroupName, Of)>,
+}
+
+/// A group while a round lasts.
+struct Group {
+    name: GroupName,
+    members: u64,
+    positions: Vec<Position>,
+}
+
+struct Position {
+    of: Of,
+    next: Offset,
+    messages: u64,
+    /// When the record at the position was appended, or, where that is not known, one before it.
+    looked: Option<Looked>,
 }
 
 impl Broker {
     /// All groups, in the order of their names, as far as [`MOST_POSITIONS`] allow, and how many were left out.
     pub(super) fn group_metrics(&self) -> (Vec<GroupMetrics>, u64) {
+        // One round at a time: two would read everything twice.
+        let mut remembered = self.lag_cache().remembered.lock();
+        let (mut groups, left_out) = self.groups_at_their_positions(&remembered.looked);
+        remembered.left_off = self.look(&mut groups, remembered.left_off.take());
+        let looked = |group: &Group| {
+            let of = group.positions.iter().filter_map(|position| Some((position.of, position.looked?)));
+            (group.name.clone(), of.collect())
+        };
+        remembered.looked = groups.iter().map(looked).collect();
+        drop(remembered);
+        let now = self.now();
+        (groups.into_iter().map(|group| group.told(now)).collect(), left_out)
+    }
+
+    /// With what is known of them; nothing is read.
+    fn groups_at_their_positions(&self, looked: &HashMap<GroupName, HashMap<Of, Looked>>) -> (Vec<Group>, u64) {
         let Some(offsets) = self.offsets() else { return (Vec::new(), 0) };
         let mut names: BTreeSet<_> = offsets.groups("", usize::MAX).into_iter().collect();
         names.extend(self.groups().names());
-        let (mut groups, mut positions, mut left_out) = (Vec::with_capacity(names.len()), 0, 0);
-        let mut round = Round { broker: self, now: self.now(), began: self.clock().monotonic(), is_over: false };
-        // One round at a time: two would read everything twice.
-        let mut before = self.lag_cache().looked.lock();
-        let mut after = HashMap::with_capacity(names.len());
+        let (mut groups, mut count, mut left_out) = (Vec::with_capacity(names.len()), 0, 0);
         for name in names {
-            if positions >= MOST_POSITIONS {
+            if count >= MOST_POSITIONS {
                 left_out += 1;
                 continue;
             }
@@ -81,55 +115,65 @@ impl Broker {
             if of.is_empty() && members == 0 {
                 continue;
             }
-            positions += of.len();
-            let known = before.remove(&name).unwrap_or_default();
-            let mut looked = HashMap::with_capacity(of.len());
-            let lags = of.into_iter().filter_map(|(of, committed)| round.lag(of, committed, known.get(&of), &mut looked));
-            let partitions = lags.collect();
-            after.insert(name.clone(), looked);
-            groups.push(GroupMetrics { name, members: members as u64, partitions });
+            count += of.len();
+            let known = looked.get(&name);
+            let position = |(of, committed)| self.position(of, committed, known.and_then(|known| known.get(&of)));
+            let positions = of.into_iter().filter_map(position).collect();
+            groups.push(Group { name, members: members as u64, positions });
         }
-        *before = after;
         (groups, left_out)
     }
-}
 
-struct Round<'a> {
-    broker: &'a Broker,
-    now: u64,
-    began: Duration,
-    /// Nothing more is read.
-    is_over: bool,
-}
-
-impl Round<'_> {
     /// `None` where there is no such partition any more, or it cannot be read.
-    fn lag(
-        &mut self,
-        (topic, id): Of,
-        committed: Option<Offset>,
-        known: Option<&Looked>,
-        looked: &mut HashMap<Of, Looked>,
-    ) -> Option<GroupLag> {
-        let partition = self.broker.partition(topic, id).ok()?;
-        let bounds = partition.bounds().ok()?;
+    fn position(&self, of: Of, committed: Option<Offset>, known: Option<&Looked>) -> Option<Position> {
+        let bounds = self.partition(of.0, of.1).ok()?.bounds().ok()?;
         // A position below the log start reads as the log start.
         let next = committed.map_or(bounds.log_start, |committed| committed.max(bounds.log_start));
         let messages = bounds.high_watermark.0.saturating_sub(next.0);
-        if messages == 0 {
-            return Some(GroupLag { topic, partition: id, messages, time: Some(Duration::ZERO) });
+        let looked = known.copied().filter(|known| messages > 0 && known.next <= next);
+        Some(Position { of, next, messages, looked })
+    }
+
+    /// Reads when records were appended, from where the last round left off, as long as time is left; gives where it leaves off now.
+    fn look(&self, groups: &mut [Group], left_off: Option<(GroupName, Of)>) -> Option<(GroupName, Of)> {
+        let began = self.clock().monotonic();
+        let unknown =
+            |position: &Position| position.messages > 0 && position.looked.is_none_or(|looked| looked.next < position.next);
+        let mut unread: Vec<_> = groups
+            .iter_mut()
+            .flat_map(|group| {
+                let Group { name, positions, .. } = group;
+                positions.iter_mut().filter(|position| unknown(position)).map(|position| (&*name, position))
+            })
+            .collect();
+        if let Some((name, of)) = &left_off {
+            let before = unread.partition_point(|(other, position)| (*other, position.of) < (name, *of));
+            unread.rotate_left(before);
         }
-        let mut found = known.copied().filter(|known| known.next == next);
-        if found.is_none() && !self.is_over {
-            let appended_at = partition.appended_at(next).ok().flatten();
-            found = appended_at.map(|appended_at| Looked { next, appended_at });
-            self.is_over = self.broker.clock().monotonic().saturating_sub(self.began) >= READ_BUDGET;
+        let mut is_over = false;
+        for (name, position) in unread {
+            if is_over {
+                return Some((name.clone(), position.of));
+            }
+            let (topic, id) = position.of;
+            let appended_at =
+                self.partition(topic, id).ok().and_then(|partition| partition.appended_at(position.next).ok().flatten());
+            if let Some(appended_at) = appended_at {
+                position.looked = Some(Looked { next: position.next, appended_at });
+            }
+            is_over = self.clock().monotonic().saturating_sub(began) >= READ_BUDGET;
         }
-        let found = found.or_else(|| known.copied().filter(|known| known.next < next));
-        if let Some(found) = found {
-            looked.insert((topic, id), found);
-        }
-        let time = found.map(|found| Duration::from_nanos(self.now.saturating_sub(found.appended_at)));
-        Some(GroupLag { topic, partition: id, messages, time })
+        None
+    }
+}
+
+impl Group {
+    fn told(self, now: u64) -> GroupMetrics {
+        let partitions = self.positions.into_iter().map(|Position { of: (topic, partition), messages, looked, .. }| {
+            let waited = looked.map(|looked| Duration::from_nanos(now.saturating_sub(looked.appended_at)));
+            let time = if messages == 0 { Some(Duration::ZERO) } else { waited };
+            GroupLag { topic, partition, messages, time }
+        });
+        GroupMetrics { name: self.name, members: self.members, partitions: partitions.collect() }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Exposition {
     encoder: Encoder,
     shows_partitions: bool,
     step: usize,
-    /// How far the metric at hand is, in partitions or positions.
+    /// How far the metric at hand is, in samples.
     at: usize,
 }
 
@@ -91,12 +91,11 @@ const PARTITION_FAMILIES: [(Family, PartitionValue); 11] = [
     (families::PARTITION_DAMAGED, |partition| partition.log.fenced_ranges),
 ];
 
-/// What is not of topics and partitions comes first, and the last line last.
-const FIRST_PARTITION_STEP: usize = 1;
-const GROUP_STEP: usize = FIRST_PARTITION_STEP + PARTITION_FAMILIES.len();
-const LAG_STEP: usize = GROUP_STEP + 1;
-const LAG_TIME_STEP: usize = LAG_STEP + 1;
-const LAST_STEP: usize = LAG_TIME_STEP + 1;
+/// What is not of topics, partitions and groups comes first, and the last line last.
+const FIRST_TOPIC_STEP: usize = 1;
+const FIRST_PARTITION_STEP: usize = FIRST_TOPIC_STEP + TOPIC_FAMILIES.len();
+const FIRST_GROUP_STEP: usize = FIRST_PARTITION_STEP + PARTITION_FAMILIES.len();
+const LAST_STEP: usize = FIRST_GROUP_STEP + 6;
 
 impl Exposition {
     pub(super) fn new(metrics: BrokerMetrics, process: Option<ProcessMetrics>, format: Format, shows_partitions: bool) -> Self {
@@ -108,96 +107,92 @@ impl Exposition {
         Self { metrics, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
     }
 
+    /// Goes on with the step at hand, until it is done or a piece is full.
     fn take_step(&mut self) {
-        match self.step {
+        let is_done = match self.step {
             0 => {
                 broker(&mut self.encoder, &self.metrics);
                 if let Some(process) = &self.process {
                     show_process(&mut self.encoder, process);
                 }
-                for (family, value) in TOPIC_FAMILIES {
-                    self.encoder.begin(&family);
-                    self.topics.iter().for_each(|topic| {
-                        self.encoder.sample(&topic.labels, value(topic));
-                    });
+                true
+            }
+            LAST_STEP => {
+                self.encoder.end();
+                true
+            }
+            FIRST_GROUP_STEP.. => self.groups(self.step - FIRST_GROUP_STEP),
+            FIRST_PARTITION_STEP.. => PARTITION_FAMILIES.get(self.step - FIRST_PARTITION_STEP).is_none_or(|(family, value)| {
+                let partitions = self.metrics.topics.iter().flat_map(|topic| &topic.partitions).zip(&self.partition_labels);
+                let show = |encoder: &mut Encoder, (partition, labels): (&PartitionMetrics, &Labels)| {
+                    encoder.sample(labels, value(partition));
+                };
+                !self.shows_partitions || go_on(&mut self.encoder, &mut self.at, family, partitions, show)
+            }),
+            step => TOPIC_FAMILIES.get(step - FIRST_TOPIC_STEP).is_none_or(|(family, value)| {
+                go_on(&mut self.encoder, &mut self.at, family, &self.topics, |encoder, topic| {
+                    encoder.sample(&topic.labels, value(topic));
+                })
+            }),
+        };
+        if is_done {
+            (self.step, self.at) = (self.step + 1, 0);
+        }
+    }
+
+    /// Goes on with the metric of groups that has this number; whether it is done.
+    fn groups(&mut self, number: usize) -> bool {
+        let Self { encoder, at, metrics, groups, shows_partitions, .. } = self;
+        let lags = || groups.iter().flat_map(|group| group.partitions.iter().map(move |lag| (group, lag)));
+        match number {
+            0 => {
+                encoder.single(&families::GROUPS, metrics.groups.len() as u64 + metrics.groups_left_out);
+                encoder.single(&families::GROUPS_LEFT_OUT, metrics.groups_left_out);
+                true
+            }
+            1 => go_on(encoder, at, &families::GROUP_MEMBERS, &metrics.groups, |encoder, group| {
+                encoder.sample(&Labels::of([("group", group.name.as_str())]), group.members);
+            }),
+            2 => go_on(encoder, at, &families::GROUP_LAG, groups.iter(), |encoder, group| {
+                encoder.sample(&group.labels, group.messages);
+            }),
+            3 => go_on(encoder, at, &families::GROUP_LAG_TIME, groups.iter(), |encoder, group| {
+                if let Some(seconds) = group.seconds {
+                    encoder.sample(&group.labels, seconds);
                 }
-            }
-            GROUP_STEP => self.group_totals(),
-            LAG_STEP => {
-                return self.lags(&families::GROUP_PARTITION_LAG, |encoder, labels, lag| {
-                    encoder.sample(labels, lag.messages);
-                });
-            }
-            LAG_TIME_STEP => {
-                return self.lags(&families::GROUP_PARTITION_LAG_TIME, |encoder, labels, lag| {
-                    if let Some(seconds) = lag.seconds {
-                        encoder.sample(labels, seconds);
-                    }
-                });
-            }
-            LAST_STEP => self.encoder.end(),
-            step => {
-                if let Some((family, value)) = PARTITION_FAMILIES.get(step - FIRST_PARTITION_STEP) {
-                    return self.partitions(family, *value);
+            }),
+            _ if !*shows_partitions => true,
+            4 => go_on(encoder, at, &families::GROUP_PARTITION_LAG, lags(), |encoder, (group, lag)| {
+                encoder.sample(&group.labels_of(lag), lag.messages);
+            }),
+            _ => go_on(encoder, at, &families::GROUP_PARTITION_LAG_TIME, lags(), |encoder, (group, lag)| {
+                if let Some(seconds) = lag.seconds {
+                    encoder.sample(&group.labels_of(lag), seconds);
                 }
-            }
+            }),
         }
-        self.step += 1;
     }
+}
 
-    /// Goes on with a metric of partitions until a piece is full.
-    fn partitions(&mut self, family: &Family, value: PartitionValue) {
-        if self.at == 0 && self.shows_partitions {
-            self.encoder.begin(family);
-        }
-        let partitions = self.metrics.topics.iter().flat_map(|topic| &topic.partitions);
-        for (partition, labels) in partitions.zip(&self.partition_labels).skip(self.at) {
-            self.encoder.sample(labels, value(partition));
-            self.at += 1;
-            if self.encoder.len() >= PIECE_BYTES {
-                return;
-            }
-        }
-        (self.step, self.at) = (self.step + 1, 0);
+/// Goes on with a metric of many samples, of which so many were shown, until it is done or a piece is full; whether it is done.
+fn go_on<T>(
+    encoder: &mut Encoder,
+    at: &mut usize,
+    family: &Family,
+    items: impl IntoIterator<Item = T>,
+    show: impl Fn(&mut Encoder, T),
+) -> bool {
+    if *at == 0 {
+        encoder.begin(family);
     }
-
-    fn group_totals(&mut self) {
-        let encoder = &mut self.encoder;
-        encoder.single(&families::GROUPS, self.metrics.groups.len() as u64 + self.metrics.groups_left_out);
-        encoder.single(&families::GROUPS_LEFT_OUT, self.metrics.groups_left_out);
-        encoder.begin(&families::GROUP_MEMBERS);
-        for group in &self.metrics.groups {
-            encoder.sample(&Labels::of([("group", group.name.as_str())]), group.members);
-        }
-        encoder.begin(&families::GROUP_LAG);
-        for group in &self.groups {
-            encoder.sample(&group.labels, group.messages);
-        }
-        encoder.begin(&families::GROUP_LAG_TIME);
-        for group in &self.groups {
-            if let Some(seconds) = group.seconds {
-                encoder.sample(&group.labels, seconds);
-            }
+    for item in items.into_iter().skip(*at) {
+        show(encoder, item);
+        *at += 1;
+        if encoder.len() >= PIECE_BYTES {
+            return false;
         }
     }
-
-    /// Goes on with a metric of groups' partitions until a piece is full.
-    fn lags(&mut self, family: &Family, show: impl Fn(&mut Encoder, &Labels, &PartitionLag)) {
-        if self.at == 0 && self.shows_partitions {
-            self.encoder.begin(family);
-        }
-        let groups = if self.shows_partitions { self.groups.as_slice() } else { &[] };
-        let lags = groups.iter().flat_map(|group| group.partitions.iter().map(move |lag| (group, lag)));
-        for (group, lag) in lags.skip(self.at) {
-            let labels = group.labels.and("partition", &lag.partition.to_string());
-            show(&mut self.encoder, &labels, lag);
-            self.at += 1;
-            if self.encoder.len() >= PIECE_BYTES {
-                return;
-            }
-        }
-        (self.step, self.at) = (self.step + 1, 0);
-    }
+    true
 }
 
 impl Iterator for Exposition {
@@ -211,6 +206,12 @@ impl Iterator for Exposition {
             }
         }
         Some(self.encoder.take()).filter(|piece| !piece.is_empty())
+    }
+}
+
+impl GroupTotals {
+    fn labels_of(&self, lag: &PartitionLag) -> Labels {
+        self.labels.and("partition", &lag.partition.to_string())
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 use bytes::BytesMut;
+use hermit_broker::metrics::GroupMetrics;
 use hermit_broker::proto::session::TopicConfig;
 use hermit_broker::proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame};
 use hermit_broker::{BrokerConfig, Position};
@@ -97,7 +98,7 @@ fn without_partitions_the_topics_stay() {
     assert_eq!(samples["hermit_group_lag_messages{group=\"billing\",topic=\"orders\"}"], 3.0);
 }
 
-/// What is shown is held in pieces, however many partitions there are.
+/// What is shown is held in pieces, however many partitions, topics and groups there are.
 #[test]
 fn pieces_are_small_and_make_the_same_text() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,15 +108,24 @@ fn pieces_are_small_and_make_the_same_text() {
     let one = orders.partitions[0];
     orders.partitions =
         (0..3000).map(|number| hermit_broker::metrics::PartitionMetrics { partition: PartitionId(number), ..one }).collect();
+    let few = metrics.topics.iter().find(|topic| topic.topic.meta.name.as_str() != "orders").unwrap().clone();
+    metrics.topics.extend(std::iter::repeat_n(few, 3000));
+    let billing = metrics.groups[0].clone();
+    metrics.groups.extend(
+        (0..3000).map(|number| GroupMetrics { name: GroupName::new(&format!("billing-{number}")).unwrap(), ..billing.clone() }),
+    );
     let pieces: Vec<_> = Exposition::new(metrics, None, Format::Prometheus, true).collect();
     assert!(pieces.len() > 20 && pieces.iter().all(|piece| piece.len() < 2 * (64 << 10)), "{}", pieces.len());
     let text = pieces.concat();
-    let shown = samples(&text);
+    let shown: BTreeSet<_> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
     for number in [0, 1499, 2999] {
-        assert!(
-            shown.contains_key(&*format!("hermit_partition_size_bytes{{topic=\"orders\",partition=\"{number}\"}}")),
-            "{number}"
-        );
+        for series in [
+            format!("hermit_group_members{{group=\"billing-{number}\"}}"),
+            format!("hermit_group_lag_messages{{group=\"billing-{number}\",topic=\"orders\"}}"),
+        ] {
+            assert!(shown.contains(&*series), "{series}");
+        }
+        assert!(shown.contains(&*format!("hermit_partition_size_bytes{{topic=\"orders\",partition=\"{number}\"}}")), "{number}");
     }
     assert_eq!(text.matches("# TYPE hermit_partition_size_bytes ").count(), 1);
 }
