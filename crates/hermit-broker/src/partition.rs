@@ -81,6 +81,12 @@ impl Partition {
         self.log.as_ref().ok()
     }
 
+    /// Counts records from `from` to `next`, exclusive, as handed to a consumer, with the bytes of their frames as they lie in the log: for who serves consumers by a
+    /// protocol of its own. The native port counts by itself.
+    pub fn count_delivery(&self, from: Offset, next: Offset, bytes: u64) {
+        self.delivered.add(from, next, bytes);
+    }
+
     pub(crate) const fn delivered(&self) -> &Delivered {
         &self.delivered
     }

@@ -46,6 +46,8 @@ pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most:
         room,
         most,
         set_bytes: broker.limits().max_request_bytes as usize,
+        frame_bytes: 0,
+        first: None,
     };
     let high_watermark = log.bounds().high_watermark.0;
     let mut cursor = log.cursor(Offset(from)).map_err(BrokerError::Log)?;
@@ -70,10 +72,17 @@ pub(crate) fn read(broker: &Broker, partition: &Arc<Partition>, from: u64, most:
         while !rest.is_empty() && reading.has_room() {
             let (frame, behind) = FrameView::split_stamped(rest, &partition.salt()).map_err(damaged)?;
             frame.verify_body().map_err(damaged)?;
+            let taken = reading.piece.records.len();
             reading.take(&frame)?;
+            if reading.piece.records.len() > taken {
+                reading.frame_bytes = reading.frame_bytes.saturating_add((rest.len() - behind.len()) as u64);
+            }
             rest = behind;
         }
         reading.room.give_back(range.len_bytes());
+    }
+    if let Some(first) = reading.first {
+        partition.count_delivery(Offset(first), Offset(reading.piece.next), reading.frame_bytes);
     }
     Ok(Piece { bytes: reading.bytes, ..reading.piece })
 }
@@ -91,6 +100,10 @@ struct Reading<'a> {
     most: Most,
     /// Most bytes that a record set may unpack to.
     set_bytes: usize,
+    /// Of the frames that records were taken of, as they lie in the log.
+    frame_bytes: u64,
+    /// The offset of the first record.
+    first: Option<u64>,
 }
 
 impl Reading<'_> {
@@ -118,6 +131,7 @@ impl Reading<'_> {
         }
         self.bytes = self.bytes.saturating_add(record.bytes());
         self.piece.next = record.offset.saturating_add(1);
+        self.first.get_or_insert(record.offset);
         self.piece.records.push(record);
         Ok(true)
     }

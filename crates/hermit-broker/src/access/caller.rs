@@ -16,6 +16,7 @@ use crate::client_name::printable;
 use crate::error::BrokerError;
 use crate::hooks::Client;
 use crate::partition::{Partition, Ticket};
+use crate::server::Line;
 use crate::signal::Signal;
 use crate::topic::Topic;
 
@@ -102,10 +103,31 @@ impl Broker {
     }
 
     /// Logs a client in that came from `peer`, as the native port does: with the same cache, and the same waits for who fails. `encrypted` says whether others can read along.
+    /// Counted among the logins of [`Broker::metrics`], good or not.
     ///
     /// # Errors
     /// [`LoginRefused`].
     pub async fn log_in(&self, shown: Shown<'_>, peer: SocketAddr, encrypted: bool) -> Result<Caller, LoginRefused> {
+        let decided = self.decide_login(shown, peer, encrypted).await;
+        let outcome = match &decided {
+            Ok(Caller { kind: LoginKind::Anonymous, .. }) => return decided,
+            Ok(caller) => caller.kind.into(),
+            // Browsers ask so, before they ask their user.
+            Err(LoginRefused::NotAsked | LoginRefused::Missing) => return decided,
+            Err(LoginRefused::Unencrypted) => (&LoginError::Unencrypted).into(),
+            Err(LoginRefused::Wrong) => (&LoginError::Wrong).into(),
+            Err(LoginRefused::Later { wait_ms }) => (&LoginError::Later(*wait_ms)).into(),
+        };
+        self.counters().login(outcome);
+        if let Err(reason) = &decided
+            && let Line::Write { left_out } = self.lines().refused_logins.line()
+        {
+            tracing::info!(address = %peer.ip(), ?reason, left_out, "a login was refused");
+        }
+        decided
+    }
+
+    async fn decide_login(&self, shown: Shown<'_>, peer: SocketAddr, encrypted: bool) -> Result<Caller, LoginRefused> {
         let access = self.access();
         if !access.is_enabled() {
             let nothing = matches!(shown, Shown::Nothing);

@@ -1,0 +1,52 @@
+//! What is done over HTTP counts in the metrics as what is done over the native port.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hermit_broker::metrics::{BrokerMetrics, ByName};
+use hermit_broker::testing::TestBroker;
+use support::Server;
+
+const PASSWORD: &str = "correct-horse-battery-staple";
+
+fn count(counts: &ByName, name: &str) -> u64 {
+    counts.iter().find(|(other, _)| *other == name).unwrap().1
+}
+
+#[tokio::test]
+async fn logins_count_good_or_not() {
+    let test = tokio::task::spawn_blocking(|| TestBroker::start_with_logins("admin", PASSWORD));
+    let server = Server::of(test.await.unwrap().unwrap()).await;
+    let basic = |password: &str| format!("authorization: Basic {}", STANDARD.encode(format!("admin:{password}")));
+    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic(PASSWORD)], "").await.status, 200);
+    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic("a-wrong-password")], "").await.status, 401);
+    // Who shows nothing is asked for a login, and has not failed.
+    assert_eq!(server.get("/api/v1/whoami").await.status, 401);
+    let BrokerMetrics { logins, failed_logins, .. } = server.test.broker().metrics();
+    assert_eq!((count(&logins, "password"), count(&failed_logins, "wrong")), (1, 1));
+    assert_eq!(failed_logins.iter().map(|(_, count)| count).sum::<u64>(), 1);
+}
+
+#[tokio::test]
+async fn what_is_read_counts_as_delivered() {
+    let server = Server::start().await;
+    server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
+    for value in ["a", "b", "c"] {
+        server.json("POST", "/api/v1/topics/t/records", &format!(r#"{{"value":"{value}"}}"#)).await.good();
+    }
+    let figures = || {
+        let metrics = server.test.broker().metrics();
+        let topic = metrics.topics.iter().find(|topic| topic.topic.meta.name.as_str() == "t").unwrap();
+        let partition = topic.partitions[0];
+        (partition.delivered_records, partition.delivered_bytes, partition.log.size_bytes)
+    };
+    assert_eq!((figures().0, figures().1), (0, 0));
+    server.get("/api/v1/topics/t/partitions/0/records").await.good();
+    let (records, bytes, size) = figures();
+    assert_eq!((records, bytes), (3, size));
+    server.get("/api/v1/topics/t/partitions/0/records?offset=2").await.good();
+    let (records, again, _) = figures();
+    assert!(records == 4 && again > bytes && again < 2 * bytes, "{records} {again}");
+}
