@@ -49,7 +49,7 @@ impl Reload {
             Ok(settings) => self.apply(broker, &settings),
             Err(Findings(findings)) => {
                 for finding in &findings {
-                    tracing::error!("SIGHUP: {finding}");
+                    tracing::error!(%finding, "SIGHUP: a setting is wrong");
                 }
                 tracing::error!(mistakes = findings.len(), "SIGHUP: nothing was changed");
             }
@@ -57,7 +57,7 @@ impl Reload {
     }
 
     fn apply(&self, broker: &Broker, settings: &Settings) {
-        settings.notes.iter().for_each(|note| tracing::warn!("SIGHUP: {note}"));
+        settings.notes.iter().for_each(|note| tracing::warn!(note, "SIGHUP: a note on the settings"));
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let mut config = settings.broker.clone();
         descriptors::arrange_again(&mut config, broker.config().max_open_files);

@@ -28,7 +28,7 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
     let filter = logs::begin(&settings.log, settings.log_format)?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
-    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    settings.notes.iter().for_each(|note| tracing::warn!(note, "a note on the settings"));
     let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.threads)

@@ -41,7 +41,7 @@ pub(crate) fn take_over(config: &BrokerConfig, import: ImportName) -> anyhow::Re
 
 fn tell(plan: &Plan) {
     for finding in &plan.findings {
-        tracing::warn!("import: {finding}");
+        tracing::warn!(%finding, "import: something is not as it should be");
     }
     for topic in &plan.topics {
         for partition in &topic.partitions {
@@ -55,8 +55,7 @@ fn tell(plan: &Plan) {
         bytes = plan.body_bytes(),
         committed_positions = plan.positions,
         findings = plan.findings.len(),
-        "the older HermitMQ's data were taken over; their age counts from now. The old directories ({}/<topic>_<partition>) are unchanged and not used any more: \
-         remove them once you are content",
-        plan.old_dir.display()
+        old_dir = %plan.old_dir.display(),
+        "the data of the older HermitMQ were taken over; their age counts from now. The old directories are unchanged and not used any more: remove them once you are content"
     );
 }

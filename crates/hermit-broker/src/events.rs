@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::error::BrokerError;
 use crate::hooks::{self, Hooks};
+use crate::server::{Line, LineGate};
 use crate::topic::{TopicMeta, TopicSettings};
 
 /// Events that may wait to be told.
@@ -139,11 +140,13 @@ pub(crate) struct Events {
     /// Held by whoever tells.
     telling: Mutex<()>,
     dropped: AtomicU64,
+    /// Lines about hooks that panic, or are too slow.
+    lines: LineGate,
 }
 
 impl Events {
     pub(crate) fn new(hooks: Arc<dyn Hooks>) -> Self {
-        Self { hooks, waiting: Mutex::default(), telling: Mutex::new(()), dropped: AtomicU64::new(0) }
+        Self { hooks, waiting: Mutex::default(), telling: Mutex::new(()), dropped: AtomicU64::new(0), lines: LineGate::new() }
     }
 
     pub(crate) fn hooks(&self) -> &dyn Hooks {
@@ -172,11 +175,13 @@ impl Events {
             loop {
                 let next = self.waiting.lock().pop_front();
                 let Some(event) = next else { break };
-                hooks::on_event(self.hooks(), &event);
+                hooks::on_event(self.hooks(), &self.lines, &event);
             }
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
-            if dropped > 0 {
-                tracing::warn!(dropped, "the hook for events is too slow: some were dropped");
+            if dropped > 0
+                && let Line::Write { left_out } = self.lines.line()
+            {
+                tracing::warn!(dropped, left_out, "the hook for events is too slow: some were dropped");
             }
             // One that was queued since the last look found the lock taken: look again without it.
         }

@@ -7,6 +7,7 @@ use hermit_log::Batch;
 use hermit_proto::{PartitionId, TopicId, TopicName};
 
 use crate::events::Event;
+use crate::server::{Line, LineGate};
 
 /// Called by the broker, on its own threads: where a connection's request is being served, that is the thread that serves other connections as well, so
 /// that each call should take microseconds. Both may call the broker. A panic in one is logged, and ends nothing: in
@@ -94,17 +95,26 @@ impl Rejection {
 }
 
 /// As [`Hooks::before_append`]; a panic is a refusal.
-pub(crate) fn before_append(hooks: &dyn Hooks, context: &AppendContext<'_>, batch: &Batch) -> Result<(), Rejection> {
+pub(crate) fn before_append(
+    hooks: &dyn Hooks,
+    gate: &LineGate,
+    context: &AppendContext<'_>,
+    batch: &Batch,
+) -> Result<(), Rejection> {
     // Nothing of the broker's is changed half-way by a hook that panics: it gets shared references, and holds no lock of the broker.
     catch_unwind(AssertUnwindSafe(|| hooks.before_append(context, batch))).unwrap_or_else(|_panic| {
-        tracing::error!(topic = %context.topic, "the hook before appends panicked: the records are refused");
+        if let Line::Write { left_out } = gate.line() {
+            tracing::error!(topic = %context.topic, left_out, "the hook before appends panicked: the records are refused");
+        }
         Err(Rejection::new("a rule of this broker failed; its log says more"))
     })
 }
 
 /// As [`Hooks::on_event`], with nothing to fear.
-pub(crate) fn on_event(hooks: &dyn Hooks, event: &Event) {
+pub(crate) fn on_event(hooks: &dyn Hooks, gate: &LineGate, event: &Event) {
     if catch_unwind(AssertUnwindSafe(|| hooks.on_event(event))).is_err() {
-        tracing::error!(?event, "the hook for events panicked");
+        if let Line::Write { left_out } = gate.line() {
+            tracing::error!(?event, left_out, "the hook for events panicked");
+        }
     }
 }

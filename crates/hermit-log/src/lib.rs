@@ -37,6 +37,7 @@ mod flusher;
 pub mod fuzzing;
 mod index;
 pub mod inspect;
+mod line_gate;
 mod log;
 mod maps;
 mod metrics;
@@ -60,6 +61,8 @@ pub use error::{LogError, ProducerError, error_line};
 pub use fenced::FencedRange;
 pub use files::{CachedFile, FileCache, PinnedFile};
 pub use flusher::Flusher;
+#[doc(hidden)]
+pub use line_gate::{Line, LineGate};
 pub use log::{
     Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Scrub, ScrubStep, ScrubVerdict,
     Start,

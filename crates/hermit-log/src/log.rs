@@ -33,6 +33,7 @@ use crate::error::LogError;
 use crate::fenced::FencedRange;
 use crate::files::{FileCache, PinnedFile};
 use crate::flusher::Flusher;
+use crate::line_gate::{Line, Lines};
 use crate::maps::IndexMaps;
 use crate::metrics::{Counts, LogTimes};
 use crate::producers::ProducerTable;
@@ -65,6 +66,7 @@ pub struct LogEnv {
     maps: IndexMaps,
     time: Arc<SteadyTime>,
     file_systems: FileSystems,
+    lines: Arc<Lines>,
 }
 
 impl LogEnv {
@@ -75,7 +77,7 @@ impl LogEnv {
         let time = Arc::new(SteadyTime::new(Arc::clone(&clock)));
         let file_systems = FileSystems::new(Arc::clone(&clock));
         let (times, maps) = (Arc::default(), IndexMaps::new(open_files / 2));
-        Self { disk, clock, files, flusher, times, maps, time, file_systems }
+        Self { disk, clock, files, flusher, times, maps, time, file_systems, lines: Arc::default() }
     }
 
     /// The operating system's files and clocks, `flush_threads` threads, and room for `open_files` descriptors.
@@ -301,6 +303,13 @@ impl State {
 }
 
 impl Inner {
+    /// Tells that something could not be stored that can be made again.
+    fn unstored(&self, error: &dyn std::error::Error, what: &'static str) {
+        if let Line::Write { left_out } = self.env.lines.unstored.line_at(self.env.clock.monotonic()) {
+            tracing::warn!(dir = %self.dir.display(), what, error = %crate::error::error_line(error), left_out, "what can be made again could not be stored");
+        }
+    }
+
     /// Makes the log read-only for good.
     fn fail(&self, state: &mut State, reason: LogError) {
         if state.failed.is_none() {

@@ -12,6 +12,7 @@ use crate::error::{BrokerError, Counted};
 use crate::events::Event;
 use crate::manifest::{Growth, Manifest, Record};
 use crate::partition::Partition;
+use crate::server::Line;
 use crate::start::open_more;
 use crate::topic::{Topic, TopicMeta};
 
@@ -48,7 +49,9 @@ impl Broker {
         let altered = Arc::new(Topic { meta, partitions: topic.partitions.clone() });
         self.inner.registry.insert(&altered);
         drop(manifest);
-        tracing::info!(topic = %name, ?settings, "altered a topic");
+        if let Line::Write { left_out } = self.lines().altered.line() {
+            tracing::info!(topic = %name, ?settings, left_out, "altered a topic");
+        }
         self.tell(|| Event::TopicAltered { topic: altered.meta.clone(), before: topic.meta.settings });
         failed.map_or(Ok(altered), Err)
     }
@@ -86,7 +89,9 @@ impl Broker {
         let grown = Arc::new(Topic { meta, partitions: all });
         self.inner.registry.insert(&grown);
         drop(manifest);
-        tracing::warn!(topic = %name, before, partitions, "added partitions to a topic: keys move to other partitions from here on");
+        if let Line::Write { left_out } = self.lines().grown.line() {
+            tracing::warn!(topic = %name, before, partitions, left_out, "added partitions to a topic: keys move to other partitions from here on");
+        }
         self.tell(|| Event::TopicGrown { topic: grown.meta.clone(), before });
         Ok(grown)
     }
@@ -167,7 +172,9 @@ impl Broker {
         let removed = self.inner.reserve.with(|| log.trim(to).map_err(BrokerError::Log))?;
         self.counters().trimmed(removed);
         let log_start = log.bounds().log_start;
-        tracing::info!(%topic, partition = %partition.id(), %log_start, segments = removed.segments, bytes = removed.bytes, "trimmed a partition");
+        if let Line::Write { left_out } = self.lines().trimmed.line() {
+            tracing::info!(%topic, partition = %partition.id(), %log_start, segments = removed.segments, bytes = removed.bytes, left_out, "trimmed a partition");
+        }
         Ok(log_start)
     }
 }

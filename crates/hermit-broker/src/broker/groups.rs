@@ -7,6 +7,7 @@ use super::Broker;
 use crate::error::BrokerError;
 use crate::groups::Groups;
 use crate::partition::Ticket;
+use crate::server::Line;
 
 impl Broker {
     pub(crate) fn groups(&self) -> &Groups {
@@ -54,7 +55,11 @@ impl Broker {
         for group in offsets.untouched_since(before) {
             let expired = self.inner.groups.while_reserved(&group, || offsets.expire_group(&group, before, now));
             match expired.and_then(|expired| expired) {
-                Ok(Some(_ticket)) => tracing::info!(%group, "the group's positions have expired"),
+                Ok(Some(_ticket)) => {
+                    if let Line::Write { left_out } = self.lines().expired.line() {
+                        tracing::info!(%group, left_out, "the group's positions have expired");
+                    }
+                }
                 Ok(None) | Err(BrokerError::GroupActive { .. }) => {}
                 Err(error) => {
                     tracing::warn!(%group, error = %crate::error::line(&error), "the group's positions cannot be taken back now");

@@ -35,7 +35,7 @@ impl Broker {
         let topic = self.topic_by_id(partition.topic())?;
         let (topic, topic_id) = (&topic.meta.name, topic.meta.id);
         let context = AppendContext { topic, topic_id, partition: partition.id(), client };
-        hooks::before_append(events.hooks(), &context, batch)
+        hooks::before_append(events.hooks(), &self.lines().hook, &context, batch)
             .map_err(|rejection| BrokerError::Rejected { message: rejection.message().to_owned() })
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Broker, Phase};
 use crate::error::BrokerError;
 use crate::events::Event;
+use crate::server::Line;
 
 impl Broker {
     /// One round of retention and compaction over all partitions, and a look at the free space. [`Broker::open`] starts a thread that
@@ -25,7 +26,9 @@ impl Broker {
                     Ok(removed) => self.counters().retained(removed),
                     Err(error) => {
                         self.counters().retention_failed();
-                        tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "retention failed");
+                        if let Line::Write { left_out } = self.lines().upkeep.line() {
+                            tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), left_out, "retention failed");
+                        }
                     }
                 }
                 if !topic.meta.settings.compaction {
@@ -36,7 +39,9 @@ impl Broker {
                     Err(error) => {
                         self.counters().compaction_failed();
                         let error = BrokerError::Log(error);
-                        tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), "compaction failed");
+                        if let Line::Write { left_out } = self.lines().upkeep.line() {
+                            tracing::warn!(topic = %topic.meta.name, partition = %id, error = %crate::error::line(&error), left_out, "compaction failed");
+                        }
                     }
                 }
             }
@@ -57,9 +62,15 @@ impl Broker {
             return;
         }
         let free_bytes = match self.inner.env.disk.free_bytes(&self.inner.config.data_dir) {
-            Ok(free_bytes) => free_bytes,
+            Ok(free_bytes) => {
+                self.inner.space_unknown.store(false, Ordering::Relaxed);
+                free_bytes
+            }
             Err(error) => {
-                tracing::warn!(error = %crate::error::line(&error), "the free space cannot be told");
+                // Once, not at each look.
+                if !self.inner.space_unknown.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(error = %crate::error::line(&error), "the free space cannot be told");
+                }
                 return;
             }
         };

@@ -100,6 +100,8 @@ pub(crate) struct Inner {
     /// Whether somebody was told that the broker stops.
     stop_told: AtomicBool,
     low_space: AtomicBool,
+    /// Whether the free space could not be told at the last look.
+    space_unknown: AtomicBool,
     report: OpenReport,
     phase: watch::Sender<Phase>,
     budget: Arc<Budget>,
@@ -216,6 +218,7 @@ impl Broker {
             events,
             stop_told: AtomicBool::new(false),
             low_space: AtomicBool::new(false),
+            space_unknown: AtomicBool::new(false),
             report,
             phase: watch::Sender::new(Phase::Running),
             budget,

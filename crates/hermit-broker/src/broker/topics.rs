@@ -10,6 +10,7 @@ use crate::error::{BrokerError, Counted};
 use crate::events::Event;
 use crate::manifest::{Manifest, Record};
 use crate::partition::Partition;
+use crate::server::Line;
 use crate::start::open_topic;
 use crate::topic::{Topic, TopicMeta, TopicSettings};
 
@@ -82,7 +83,9 @@ impl Broker {
         }
         self.inner.registry.insert(&topic);
         drop(manifest);
-        tracing::info!(topic = %topic.meta.name, %id, partitions, "created a topic");
+        if let Line::Write { left_out } = self.lines().created.line() {
+            tracing::info!(topic = %topic.meta.name, %id, partitions, left_out, "created a topic");
+        }
         // Positions are created within calls of their own, which hold locks.
         if !topic.meta.name.is_internal() {
             self.tell(|| Event::TopicCreated { topic: topic.meta.clone() });
@@ -131,7 +134,9 @@ impl Broker {
         if let Some(offsets) = self.offsets() {
             offsets.forget_topic(id, self.monotonic());
         }
-        tracing::info!(topic = %name, %id, "deleted a topic");
+        if let Line::Write { left_out } = self.lines().deleted.line() {
+            tracing::info!(topic = %name, %id, left_out, "deleted a topic");
+        }
         self.tell(|| Event::TopicDeleted { name: name.clone(), id });
         Ok(())
     }

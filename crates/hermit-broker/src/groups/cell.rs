@@ -13,6 +13,7 @@ use super::subscription::Subscription;
 use crate::access::Principal;
 use crate::error::BrokerError;
 use crate::events::{Event, Events};
+use crate::server::{Line, LineGate};
 use crate::signal::Signal;
 
 /// One group with members, behind its lock.
@@ -27,6 +28,8 @@ pub(crate) struct Cell {
 pub(crate) struct State {
     pub(crate) group: Group,
     pub(crate) seats: HashMap<MemberId, Seat>,
+    /// Lines about members that were put out, of all groups together.
+    fenced: Arc<LineGate>,
     /// Who is told of its generations and of fenced members, if anybody.
     events: Option<Arc<Events>>,
     told: Generation,
@@ -65,13 +68,14 @@ pub(crate) struct Waiter {
 }
 
 impl Cell {
-    pub(super) fn new(name: GroupName, group: Group, events: Option<Arc<Events>>) -> Self {
+    pub(super) fn new(name: GroupName, group: Group, fenced: Arc<LineGate>, events: Option<Arc<Events>>) -> Self {
         Self {
             name,
             state: Mutex::new(State {
                 told: group.generation(),
                 group,
                 seats: HashMap::new(),
+                fenced,
                 events,
                 dead: false,
                 changed: false,
@@ -124,7 +128,9 @@ impl State {
             if let Some(events) = &self.events {
                 events.push(Event::MemberFenced { group: name.clone(), member, reason: why });
             }
-            tracing::warn!(group = %name, %member, client = ?seat.client, address = %seat.address, why, "put a member out of its group");
+            if let Line::Write { left_out } = self.fenced.line() {
+                tracing::warn!(group = %name, %member, client = ?seat.client, address = %seat.address, why, left_out, "put a member out of its group");
+            }
         }
         let generation = self.group.generation();
         if let Some(events) = self.events.as_ref().filter(|_| generation != self.told) {

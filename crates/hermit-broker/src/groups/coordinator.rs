@@ -65,6 +65,7 @@ pub(crate) struct Groups {
     /// Clients can come and go as fast as they like.
     pub(super) joined: LineGate,
     left: LineGate,
+    fenced: Arc<LineGate>,
 }
 
 impl Groups {
@@ -88,6 +89,7 @@ impl Groups {
             next_generation: AtomicU64::new(0),
             joined: LineGate::new(),
             left: LineGate::new(),
+            fenced: Arc::new(LineGate::new()),
         }
     }
 
@@ -134,7 +136,7 @@ impl Groups {
             first: nanos(self.limits().group_initial_delay),
             returning: nanos(self.limits().group_return_delay.max(self.limits().group_initial_delay)),
         };
-        Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), self.events.clone())
+        Cell::new(name.clone(), Group::new(self.now(), Generation(first), waits), Arc::clone(&self.fenced), self.events.clone())
     }
 
     fn cell(&self, name: &GroupName) -> Option<Arc<Cell>> {

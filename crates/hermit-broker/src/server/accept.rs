@@ -83,6 +83,8 @@ fn report_panic(broker: &Broker, ended: Result<(), tokio::task::JoinError>) {
         && error.is_panic()
     {
         broker.counters().ended(ConnectionEnd::Panicked);
-        tracing::error!(error = %crate::error::line(&error), "a connection's task panicked; the connection is closed");
+        if let Line::Write { left_out } = broker.lines().panicked.line() {
+            tracing::error!(error = %crate::error::line(&error), left_out, "a connection's task panicked; the connection is closed");
+        }
     }
 }

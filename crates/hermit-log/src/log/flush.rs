@@ -161,7 +161,7 @@ impl Begun for Running<'_> {
     fn tidy(mut self: Box<Self>) {
         let Some(rolled) = self.done else { return };
         if let Err(error) = self.inner.store_snapshot() {
-            tracing::warn!(dir = %self.inner.dir.display(), error = %crate::error::error_line(&error), "cannot store producer state; it is read from the log at need");
+            self.inner.unstored(&error, "the state of producers, which is read from the log at need");
         }
         self.inner.checkpoint(&mut self.flushing, self.job.end, rolled);
     }
@@ -242,7 +242,7 @@ impl Inner {
         match flushing.checkpoint.write(disk, end.offset, end.segment, end.position, false) {
             Ok(()) => flushing.checkpointed_at = Some(now),
             Err(error) => {
-                tracing::warn!(dir = %self.dir.display(), error = %crate::error::error_line(&error), "cannot store the checkpoint; the next start reads more");
+                self.unstored(&error, "the checkpoint, without which the next start reads more");
             }
         }
     }

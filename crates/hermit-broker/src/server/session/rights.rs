@@ -10,6 +10,7 @@ use super::state::{ACCESS_TOKEN, Session, Stage};
 use crate::access::{Access, Asker, Authority, Credential, Login, Watch, check};
 use crate::broker::Broker;
 use crate::error::{BrokerError, to_wire};
+use crate::server::Line;
 use crate::signal::Signal;
 
 /// Decisions that are kept.
@@ -212,7 +213,9 @@ impl Session {
     /// The login is not good any more. What was asked before is answered, and then the session ends.
     fn revoke(&mut self) {
         if self.stage == Stage::Open {
-            tracing::info!(address = %self.address, "the session's user or credential was changed: it ends");
+            if let Line::Write { left_out } = self.broker.lines().revoked.line() {
+                tracing::info!(address = %self.address, left_out, "the session's user or credential was changed: it ends");
+            }
             self.end_subscriptions();
             self.answer_parked();
             self.stage = Stage::Revoked;
