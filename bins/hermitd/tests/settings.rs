@@ -87,7 +87,8 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place() {
         "hermitd: HERMITD_DATADIR: there is no such setting; did you mean HERMITD_DATA_DIR?".to_owned(),
         "hermitd: HERMITD_MAX_OPEN_FILES: `max_open_files` is many: give a whole number, such as 2".to_owned(),
         "hermitd: --durabilty: there is no such flag; did you mean --durability?".to_owned(),
-        "hermitd: --admin-password: there is no such flag; passwords are given by the environment alone, see `hermitd --help`"
+        "hermitd: --admin-password: there is no such flag; passwords are given by the environment alone, see `hermitd --help`, and what stands on a command line is seen by \
+            others on this machine: if this was a password, choose another"
             .to_owned(),
         "hermitd: --flush-threads: `flush_threads` is 0: it must be at least 1 and at most 1024".to_owned(),
         place("7:23")
@@ -105,6 +106,16 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place() {
     }
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     assert!(!found.concat().contains("s3cret"));
+}
+
+#[test]
+fn a_password_on_the_command_line_is_refused_and_never_shown() {
+    for args in
+        [["--admin-password", "-s3cret"], ["--admin-pasword", "--s3cret"], ["--token=s3cret", "--check"], ["--password", "config"]]
+    {
+        let found = refused(hermitd().args(args)).concat();
+        assert!(found.contains("choose another") && !found.contains("s3cret"), "{found}");
+    }
 }
 
 #[test]

@@ -123,7 +123,10 @@ pub(super) fn parse(mut arguments: Vec<OsString>) -> Flags {
         };
         let has_value = written.is_some_and(|written| written.starts_with("--") && !written.contains('='));
         let is_subcommand = |argument: &OsString| SUBCOMMANDS.iter().any(|name| argument == name);
-        let is_value = |argument: &OsString| !argument.to_string_lossy().starts_with('-') && !is_subcommand(argument);
+        let is_secret = arguments.get(at).is_some_and(|flag| is_of_a_secret(&flag.to_string_lossy()));
+        // Behind the flag of a secret is a secret, whatever it looks like, and is not to be told as an argument that is not known.
+        let is_value =
+            |argument: &OsString| is_secret || (!argument.to_string_lossy().starts_with('-') && !is_subcommand(argument));
         if has_value && arguments.get(at + 1).is_some_and(is_value) {
             arguments.remove(at + 1);
         }
@@ -176,14 +179,11 @@ fn told(error: &clap::Error, written: Option<&str>) -> (String, String) {
                 let name = name.split('=').next().unwrap_or_default();
                 let mut known: Vec<_> = names::known().iter().map(|name| name.replace('_', "-")).collect();
                 known.extend(["config", "check", "help", "version"].map(str::to_owned));
-                let password = if name.contains("password") {
-                    "passwords are given by the environment alone, see `hermitd --help`"
-                } else {
-                    ""
-                };
                 match names::nearest(name, &known) {
+                    _ if is_of_a_secret(name) => "there is no such flag; passwords are given by the environment alone, see `hermitd --help`, and what stands on a command \
+                         line is seen by others on this machine: if this was a password, choose another"
+                        .to_owned(),
                     Some(meant) => format!("there is no such flag; did you mean --{meant}?"),
-                    None if !password.is_empty() => format!("there is no such flag; {password}"),
                     None => "there is no such flag; `hermitd --help` lists them".to_owned(),
                 }
             }
@@ -200,6 +200,12 @@ fn told(error: &clap::Error, written: Option<&str>) -> (String, String) {
         _ => plain(error),
     };
     (argument, message)
+}
+
+/// Whether somebody may believe that a flag of this name takes a secret.
+fn is_of_a_secret(flag: &str) -> bool {
+    let flag = flag.to_ascii_lowercase();
+    ["pass", "pasw", "pwd", "secret", "token"].iter().any(|part| flag.contains(part))
 }
 
 /// Clap's own words, on one line.

@@ -1,8 +1,9 @@
 //! Where HTTP is served.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
+use super::Settings;
 use super::gather::Gathered;
 use super::settle::{is_address, is_host};
 
@@ -58,6 +59,35 @@ impl Gathered {
         }
         names
     }
+
+    /// Refuses ports that `http` would take from `listen`, as one of the two is for every address.
+    pub(super) fn look_at_overlap(&mut self, settings: &Settings) {
+        let Some(http) = settings.http.as_ref().filter(|http| http.address != settings.listen) else { return };
+        if !self.are_sound(&["http", "listen"]) {
+            return;
+        }
+        // A name that cannot be resolved is told elsewhere.
+        let (Ok(taken), Ok(wanted)) = (http.addresses(), settings.addresses()) else { return };
+        let Some(taken) = taken.first() else { return };
+        if !wanted.is_empty() && wanted.iter().all(|wanted| overlap(taken, wanted)) {
+            self.wrong(
+                &["http", "listen"],
+                format!(
+                    "`http` is {} and `listen` is {}, which are the same port {} of the same address: give one of them another port",
+                    http.address,
+                    settings.listen,
+                    taken.port()
+                ),
+            );
+        }
+    }
+}
+
+/// Whether only one of the two can be listened on. All addresses of IPv6 are those of IPv4, too.
+fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
+    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let covers = |all: IpAddr, of: IpAddr| all.is_unspecified() && (all.is_ipv6() || of.is_ipv4());
+    one.port() != 0 && one.port() == other.port() && (a == b || covers(a, b) || covers(b, a))
 }
 
 #[cfg(test)]
@@ -83,5 +113,35 @@ mod tests {
             gathered.settle_http().is_some() && gathered.findings.0[0].to_string().starts_with("`http_names` has \"mq:15672\"")
         );
         assert!(refusal.starts_with("`http` is \"on\"") && refusal.ends_with("or off"), "{refusal}");
+    }
+
+    #[test]
+    fn a_port_of_every_address_is_one_of_each() {
+        let refusal = |http: &str, listen: &str| {
+            let given = Given { http: Some(http.to_owned()), listen: Some(listen.to_owned()), ..Given::default() };
+            let mut gathered = Gathered { given, ..Gathered::default() };
+            let settings = gathered.settle();
+            gathered.look_at_overlap(&settings);
+            gathered.findings.0.first().map(ToString::to_string)
+        };
+        for (http, listen) in [
+            ("127.0.0.1:9092", "0.0.0.0:9092"),
+            ("0.0.0.0:9092", "127.0.0.1:9092"),
+            ("[::]:9092", "127.0.0.1:9092"),
+            ("[::]:9092", "0.0.0.0:9092"),
+            ("[::1]:9092", "[::]:9092"),
+            ("[::ffff:127.0.0.1]:9092", "127.0.0.1:9092"),
+        ] {
+            let told = refusal(http, listen).unwrap_or_else(|| panic!("{http} and {listen} are taken"));
+            assert!(told.contains(http) && told.contains(listen) && told.contains("another port"), "{told}");
+        }
+        for (http, listen) in [
+            ("127.0.0.1:9093", "0.0.0.0:9092"),
+            ("127.0.0.2:9092", "127.0.0.1:9092"),
+            ("[::1]:9092", "0.0.0.0:9092"),
+            ("0.0.0.0:0", "127.0.0.1:0"),
+        ] {
+            assert_eq!(refusal(http, listen), None, "{http} and {listen}");
+        }
     }
 }

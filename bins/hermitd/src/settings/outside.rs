@@ -16,6 +16,7 @@ impl Gathered {
     /// Looks at all of it.
     pub(super) fn look_outside(&mut self, settings: &Settings) {
         self.look_at_reach(settings);
+        self.look_at_overlap(settings);
         if let Some(tls) = &settings.broker.tls {
             self.check_tls_files(tls);
         }

@@ -269,7 +269,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
             Ok(()) => tail.kept_in.push(kept),
             // A full disk must not keep the log from opening; nothing of this was ever acknowledged.
             Err(error) => {
-                tracing::warn!(path = %path.display(), error = %crate::error::error_line(&error), "cannot keep the torn tail aside")
+                tracing::warn!(path = %path.display(), error = %crate::error::error_line(&error), "cannot keep the torn tail aside");
             }
         }
         // Nobody was served these bytes, so that cutting them takes nothing from a socket's queue.
