@@ -10,7 +10,9 @@ mod notify;
 mod reload;
 mod run;
 mod settings;
+mod signals;
 mod takeover;
+mod watchdog;
 
 use std::io::Write as _;
 use std::process::ExitCode;

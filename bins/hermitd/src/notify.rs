@@ -1,24 +1,56 @@
 //! Tells systemd how far the broker is (`sd_notify(3)`), where it asks to be told: `Type=notify` and `Type=notify-reload`.
 
+use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
 
+use hermit_broker::StartProgress;
 use rustix::time::{ClockId, clock_gettime};
 
-/// It serves: after the start, and after settings were read again.
-pub(crate) fn ready() {
-    notify("READY=1");
+/// Time from one look at a start to the next.
+const TELL_INTERVAL: Duration = Duration::from_millis(500);
+/// Time that the start may take from now on. It is asked for again as long as something gets done.
+const START_PATIENCE: Duration = Duration::from_secs(90);
+
+/// It serves, at this address: after the start, and after settings were read again.
+pub(crate) fn ready(address: SocketAddr) {
+    notify(&format!("READY=1\nSTATUS=Serving at {address}"));
 }
 
 /// The settings are being read again.
 pub(crate) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
-    notify(&format!("RELOADING=1\nMONOTONIC_USEC={}{:06}", now.tv_sec, now.tv_nsec / 1000));
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={}{:06}\nSTATUS=Reading the settings again", now.tv_sec, now.tv_nsec / 1000));
 }
 
 /// It stops.
 pub(crate) fn stopping() {
-    notify("STOPPING=1");
+    notify("STOPPING=1\nSTATUS=Stopping: answering what was asked");
+}
+
+/// It gets on.
+pub(crate) fn alive() {
+    notify("WATCHDOG=1");
+}
+
+/// The start has come so far: it must not be taken for one that hangs.
+pub(crate) fn starting(how_far: &str) {
+    notify(&format!("STATUS={how_far}\nEXTEND_TIMEOUT_USEC={}", START_PATIENCE.as_micros()));
+}
+
+/// Tells how far the start is, whenever it has come further, for as long as this is polled.
+pub(crate) async fn follow_start(progress: Arc<StartProgress>) {
+    let mut told = (0, 0);
+    loop {
+        let (opened, partitions) = (progress.opened(), progress.partitions());
+        if told != (opened, partitions) {
+            told = (opened, partitions);
+            starting(&format!("Starting: {opened} of {partitions} partitions are open"));
+        }
+        tokio::time::sleep(TELL_INTERVAL).await;
+    }
 }
 
 fn notify(state: &str) {
@@ -31,8 +63,8 @@ fn notify(state: &str) {
 fn send(socket: &[u8], state: &str) -> std::io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;
     let address = match socket.strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
+        Some(name) => UnixAddress::from_abstract_name(name)?,
+        None => UnixAddress::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }

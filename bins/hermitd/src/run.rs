@@ -2,26 +2,25 @@
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::Instant;
 
 use crate::http::{self, Http};
 use crate::reload::Reload;
 use crate::settings::{Settings, Sources};
-use crate::{descriptors, listener, logs, notify, say, takeover};
+use crate::signals::{Signals, WhileStarting};
+use crate::{descriptors, listener, logs, notify, say, takeover, watchdog};
 
 /// Threads for requests that wait for the disk, such as creating topics. Searches and TLS handshakes, of which the broker does so many at a time as there are processors
 /// and half as many, have others beside these: a flood of either leaves the rest their turn.
 const BLOCKING_THREADS: usize = 8;
 /// Time that they have to end once the data directory is closed.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Within this time the same signal is the same wish: `timeout` sends it to the process and to its group.
-const SAME_WISH: Duration = Duration::from_millis(500);
 
 /// Opens the broker, serves it, and stops it gracefully.
 pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
@@ -37,19 +36,23 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let http = http::begin(&runtime, settings)?;
-    // Before the start, which may take a while, and which one that comes too early would end.
+    // Before the start, which may take a while.
+    let signals = Signals::hear(&runtime)?;
     let hangup = {
         let _within = runtime.enter();
         signal(SignalKind::hangup())?
     };
+    let progress = http.as_ref().map_or_else(Arc::default, |http| http.server.start_progress());
+    let following = runtime.spawn(notify::follow_start(Arc::clone(&progress)));
     takeover::take_over(&config, settings.import)?;
     config.described_settings = settings.described(&config);
-    config.start_progress = http.as_ref().map(|http| http.server.start_progress());
+    config.start_progress = Some(progress);
     let broker = Broker::open(config)?;
+    following.abort();
     broker.report().log();
     let http_server = http.as_ref().map(|http| http.server.clone());
     let reload = Reload::new(sources, filter, settings.in_force(broker.config()), http_server);
-    let served = runtime.block_on(serve(&broker, settings, http, reload, hangup));
+    let served = runtime.block_on(serve(&broker, settings, http, reload, (signals, hangup)));
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -57,8 +60,13 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
     served.and(closed)
 }
 
-async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, reload: Reload, hangup: Signal) -> anyhow::Result<()> {
-    let mut signals = Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+async fn serve(
+    broker: &Broker,
+    settings: &Settings,
+    http: Option<Http>,
+    reload: Reload,
+    (signals, hangup): (WhileStarting, Signal),
+) -> anyhow::Result<()> {
     // These and no others: a name may stand for something else the next time.
     let addresses = settings.addresses().map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     settings.check_reach(&addresses)?;
@@ -77,10 +85,13 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, reload:
     if let Err(error) = say(&format!("ready hermit={address}{http_words}\n")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
-    notify::ready();
+    notify::ready(address);
+    watchdog::begin(broker);
+    let (mut signals, came) = signals.done().await?;
     let first = tokio::select! {
-        first = signals.next() => first,
-        never = reloads(hangup, reload, broker) => match never {},
+        biased;
+        first = async { if let Some(came) = came { came } else { signals.next().await } } => first,
+        never = reloads(hangup, reload, broker, address) => match never {},
     };
     notify::stopping();
     tracing::info!("stopping; a second signal forces");
@@ -99,7 +110,7 @@ async fn serve(broker: &Broker, settings: &Settings, http: Option<Http>, reload:
 }
 
 /// Reads the settings again whenever that is asked for: one time after the other, on a thread where it may wait, so that a stop never waits for it.
-async fn reloads(mut hangup: Signal, reload: Reload, broker: &Broker) -> Infallible {
+async fn reloads(mut hangup: Signal, reload: Reload, broker: &Broker, address: SocketAddr) -> Infallible {
     let reload = Arc::new(reload);
     while hangup.recv().await.is_some() {
         notify::reloading();
@@ -108,7 +119,7 @@ async fn reloads(mut hangup: Signal, reload: Reload, broker: &Broker) -> Infalli
         if let Err(error) = reloaded {
             tracing::error!(%error, "SIGHUP: a fault in the broker; not all of it may have been done");
         }
-        notify::ready();
+        notify::ready(address);
     }
     std::future::pending().await
 }
@@ -123,30 +134,4 @@ pub(crate) fn cannot_listen(listen: &str, flag: &str, error: std::io::Error) -> 
         _ => String::new(),
     };
     anyhow::Error::new(error).context(format!("cannot listen on {listen}{what_to_do}"))
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// The next signal, and when it came.
-    async fn next(&mut self) -> (SignalKind, Instant) {
-        let kind = tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-        };
-        (kind, Instant::now())
-    }
-
-    /// Waits for a signal that is another wish than the first.
-    async fn forcing(&mut self, (first, came): (SignalKind, Instant)) {
-        loop {
-            let (kind, at) = self.next().await;
-            if kind != first || at.duration_since(came) > SAME_WISH {
-                return;
-            }
-        }
-    }
 }

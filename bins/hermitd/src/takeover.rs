@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use hermit_broker::BrokerConfig;
 use hermit_broker::import::{self, Found, Plan};
 
+use crate::notify;
 use crate::settings::ImportName;
 
 /// Bytes from one line of progress to the next.
@@ -32,6 +33,7 @@ pub(crate) fn take_over(config: &BrokerConfig, import: ImportName) -> anyhow::Re
             told_bytes = progress.done_bytes;
             let import::Progress { topic, partition, done_bytes, total_bytes } = *progress;
             tracing::info!(%topic, %partition, done_bytes, total_bytes, "importing");
+            notify::starting(&format!("Taking over older data: {done_bytes} of {total_bytes} bytes are copied"));
         }
     });
     let plan = imported.context("the data of the older HermitMQ were not taken over, and no broker was started")?;
