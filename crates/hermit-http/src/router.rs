@@ -33,7 +33,7 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UnknownMethod", "this path does not take this method").field("method")
         })
         .layer(axum::middleware::from_fn(refuse_plain))
-        .layer(axum::middleware::map_response(guarded))
+        .layer(axum::middleware::map_response_with_state(Arc::clone(&standing), guarded))
         .layer(Extension(Scrapes::default()))
         .with_state(standing)
 }
@@ -53,8 +53,9 @@ async fn refuse_plain(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// What browsers are told of every answer: it is what it says, and belongs into no frame.
-async fn guarded(mut response: Response) -> Response {
+/// Counts every answer, and says of it to browsers: it is what it says, and belongs into no frame.
+async fn guarded(State(standing): State<Arc<Standing>>, mut response: Response) -> Response {
+    standing.responses().count(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
@@ -71,5 +72,5 @@ async fn scrape(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     client.caller.check_broker()?;
-    scrapes.answer(client.broker.clone(), &headers, standing.shows_partitions()).await
+    scrapes.answer(client.broker.clone(), &headers, &standing).await
 }

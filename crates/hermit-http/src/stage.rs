@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::config::HttpConfig;
 use crate::door::Door;
+use crate::metrics::Responses;
 
 /// Where the broker stands.
 #[derive(Debug, Clone)]
@@ -27,6 +28,7 @@ pub(crate) struct Standing {
     stage: watch::Sender<Stage>,
     /// Whether `/metrics` shows each partition: it can be changed.
     shows_partitions: AtomicBool,
+    responses: Responses,
     progress: Arc<StartProgress>,
     door: Arc<Door>,
     #[cfg(feature = "tls")]
@@ -40,6 +42,7 @@ impl Standing {
             tls: hermit_broker::TlsPort::new(),
             door: Door::new(&config),
             shows_partitions: AtomicBool::new(config.metrics_per_partition),
+            responses: Responses::default(),
             config,
             stage: watch::Sender::new(Stage::Starting),
             progress: Arc::default(),
@@ -54,6 +57,11 @@ impl Standing {
     #[cfg(feature = "tls")]
     pub(crate) const fn tls(&self) -> &hermit_broker::TlsPort {
         &self.tls
+    }
+
+    /// How requests were answered.
+    pub(crate) const fn responses(&self) -> &Responses {
+        &self.responses
     }
 
     pub(crate) fn shows_partitions(&self) -> bool {

@@ -50,3 +50,15 @@ async fn what_is_read_counts_as_delivered() {
     let (records, again, _) = figures();
     assert!(records == 4 && again > bytes && again < 2 * bytes, "{records} {again}");
 }
+
+#[tokio::test]
+async fn answers_count_by_their_status() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/api/v1/topics/nowhere").await.status, 404);
+    assert_eq!(server.get("/nowhere").await.status, 404);
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let shown = server.get("/metrics").await;
+    for series in ["hermit_http_responses_total{code=\"404\"} 2\n", "hermit_http_responses_total{code=\"200\"} 1\n"] {
+        assert!(shown.body.contains(series), "{series}");
+    }
+}

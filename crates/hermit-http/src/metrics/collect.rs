@@ -17,6 +17,8 @@ const PIECE_BYTES: usize = 64 << 10;
 /// All metrics as text, piece by piece. It holds the numbers of one moment, and nothing of the broker.
 pub(super) struct Exposition {
     metrics: BrokerMetrics,
+    /// Counts of answers over HTTP, by status.
+    responses: Vec<(u16, u64)>,
     process: Option<ProcessMetrics>,
     topics: Vec<TopicTotals>,
     groups: Vec<GroupTotals>,
@@ -98,13 +100,19 @@ const FIRST_GROUP_STEP: usize = FIRST_PARTITION_STEP + PARTITION_FAMILIES.len();
 const LAST_STEP: usize = FIRST_GROUP_STEP + 6;
 
 impl Exposition {
-    pub(super) fn new(metrics: BrokerMetrics, process: Option<ProcessMetrics>, format: Format, shows_partitions: bool) -> Self {
+    pub(super) fn new(
+        metrics: BrokerMetrics,
+        responses: Vec<(u16, u64)>,
+        process: Option<ProcessMetrics>,
+        format: Format,
+        shows_partitions: bool,
+    ) -> Self {
         let topics: Vec<_> = metrics.topics.iter().map(TopicTotals::of).collect();
         let partition_labels = if shows_partitions { partition_labels(&metrics.topics, &topics) } else { Vec::new() };
         let names = metrics.topics.iter().map(|topic| (topic.topic.meta.id, &topic.topic.meta.name)).collect();
         let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &names)).collect();
         let encoder = Encoder::new(format);
-        Self { metrics, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
+        Self { metrics, responses, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
     }
 
     /// Goes on with the step at hand, until it is done or a piece is full.
@@ -112,6 +120,10 @@ impl Exposition {
         let is_done = match self.step {
             0 => {
                 broker(&mut self.encoder, &self.metrics);
+                self.encoder.begin(&families::HTTP_RESPONSES);
+                for (code, count) in &self.responses {
+                    self.encoder.sample(&Labels::of([("code", code.to_string().as_str())]), count);
+                }
                 if let Some(process) = &self.process {
                     show_process(&mut self.encoder, process);
                 }

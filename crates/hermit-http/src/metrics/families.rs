@@ -45,6 +45,7 @@ families! {
     LOGINS = Counter "hermit_logins" ["kind"] "Logins that were good.";
     LOGIN_FAILURES = Counter "hermit_login_failures" ["reason"] "Logins that were refused; throttled ones were not looked at.";
     REQUEST_ERRORS = Counter "hermit_request_errors" ["status"] "Requests that were answered with an error, and subscriptions that one has ended, by the status on the wire.";
+    HTTP_RESPONSES = Counter "hermit_http_responses" ["code"] "Answers over HTTP, by their status.";
 
     MEMORY_USED = Gauge "hermit_memory_budget_used_bytes" [] "Bytes that were received and not yet handed on.";
     MEMORY_LIMIT = Gauge "hermit_memory_budget_limit_bytes" [] "Most of them that may be held: max_inflight_bytes.";

@@ -6,6 +6,7 @@
 mod collect;
 mod encode;
 mod families;
+mod responses;
 mod table;
 
 use std::convert::Infallible;
@@ -24,8 +25,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::collect::Exposition;
 use self::encode::Format;
+pub(crate) use self::responses::Responses;
 use crate::blocking::blocking;
 use crate::problem::Problem;
+use crate::stage::Standing;
 
 /// All metrics with their kinds, labels and meanings, as the table of the manual.
 #[must_use]
@@ -57,25 +60,26 @@ impl Default for Scrapes {
 
 impl Scrapes {
     /// All metrics in the format that the client prefers.
-    pub(crate) async fn answer(&self, broker: Broker, headers: &HeaderMap, shows_partitions: bool) -> Result<Response, Problem> {
+    pub(crate) async fn answer(&self, broker: Broker, headers: &HeaderMap, standing: &Standing) -> Result<Response, Problem> {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return Err(Problem::busy("other scrapes are under way: try again, and scrape less often"));
         };
         let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
         let format = Format::negotiate(&accept.join(","));
+        let (shows_partitions, responses) = (standing.shows_partitions(), standing.responses().read());
         // It looks at every partition, and may read logs.
-        let exposition = blocking(move || Ok(exposition(&broker, format, shows_partitions))).await?;
+        let exposition = blocking(move || Ok(exposition(&broker, responses, format, shows_partitions))).await?;
         let body = Body::from_stream(Pieces { exposition, _permit: permit });
         Ok(([(header::CONTENT_TYPE, format.content_type())], body).into_response())
     }
 }
 
-fn exposition(broker: &Broker, format: Format, shows_partitions: bool) -> Exposition {
+fn exposition(broker: &Broker, responses: Vec<(u16, u64)>, format: Format, shows_partitions: bool) -> Exposition {
     let process = ProcessMetrics::read();
     if let Err(error) = &process {
         tracing::debug!(%error, "there are no metrics of the process");
     }
-    Exposition::new(broker.metrics(), process.ok(), format, shows_partitions)
+    Exposition::new(broker.metrics(), responses, process.ok(), format, shows_partitions)
 }
 
 /// Pieces of text, made as they are asked for.

@@ -28,7 +28,7 @@ fn broker(dir: &std::path::Path) -> Broker {
 }
 
 fn text(broker: &Broker, format: Format, shows_partitions: bool) -> String {
-    exposition(broker, format, shows_partitions).collect()
+    exposition(broker, vec![(200, 7)], format, shows_partitions).collect()
 }
 
 /// The values by series.
@@ -80,6 +80,7 @@ fn partitions_topics_and_groups_tell_what_is_there() {
         ("hermit_group_lag_messages{group=\"billing\",topic=\"orders\"}", 3.0),
         ("hermit_group_partition_lag_messages{group=\"billing\",topic=\"orders\",partition=\"1\"}", 3.0),
         ("hermit_connections{state=\"open\"}", 0.0),
+        ("hermit_http_responses_total{code=\"200\"}", 7.0),
     ] {
         assert_eq!(samples.get(series), Some(&value), "{series}");
     }
@@ -114,7 +115,7 @@ fn pieces_are_small_and_make_the_same_text() {
     metrics.groups.extend(
         (0..3000).map(|number| GroupMetrics { name: GroupName::new(&format!("billing-{number}")).unwrap(), ..billing.clone() }),
     );
-    let pieces: Vec<_> = Exposition::new(metrics, None, Format::Prometheus, true).collect();
+    let pieces: Vec<_> = Exposition::new(metrics, Vec::new(), None, Format::Prometheus, true).collect();
     assert!(pieces.len() > 20 && pieces.iter().all(|piece| piece.len() < 2 * (64 << 10)), "{}", pieces.len());
     let text = pieces.concat();
     let shown: BTreeSet<_> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
@@ -190,7 +191,7 @@ fn scrape_of_10_000_partitions() {
         let mut times: Vec<_> = (0..7)
             .map(|_| {
                 let began = std::time::Instant::now();
-                let bytes: usize = exposition(&broker, Format::OpenMetrics, true).map(|piece| piece.len()).sum();
+                let bytes: usize = exposition(&broker, Vec::new(), Format::OpenMetrics, true).map(|piece| piece.len()).sum();
                 (began.elapsed(), bytes)
             })
             .collect();
