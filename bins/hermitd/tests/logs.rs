@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
+use hermit_client::blocking::Client;
+use hermit_client::{Offset, TopicConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -28,6 +31,17 @@ fn each_event_is_one_line_of_json() {
         for field in ["timestamp", "level", "message", "target"] {
             assert!(event[field].is_string(), "{field}: {event}");
         }
+    }
+    // What the collector's settings name is in every line, and the time is as they say.
+    let collector =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/monitoring/otel-collector.yml")).unwrap();
+    let named: BTreeSet<_> = collector.split("attributes.").skip(1).map(|rest| rest.split_whitespace().next().unwrap()).collect();
+    assert_eq!(named, ["level", "message", "timestamp"].into_iter().collect());
+    for event in &events {
+        assert!(named.iter().all(|name| event[*name].is_string()), "{event}");
+        let shape: String =
+            event["timestamp"].as_str().unwrap().chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert!(shape.starts_with("0000-00-00T00:00:00.") && shape.ends_with("0Z"), "{shape}");
     }
     let of = |message: &str| events.iter().find(|event| event["message"] == message).unwrap_or_else(|| panic!("{said}"));
     assert_eq!(ready, format!("ready hermit={}\n", of("ready")["address"].as_str().unwrap()));
@@ -112,5 +126,36 @@ fn the_manual_has_every_event_of_the_code() {
         for field in fields {
             assert!(!["timestamp", "level", "message", "target"].contains(&field), "{field}: {message}");
         }
+    }
+}
+
+#[test]
+fn what_a_client_does_over_and_over_is_a_few_lines() {
+    const TIMES: usize = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
+    command.env_clear().arg("--data-dir").arg(dir.path().join("data")).args(["--listen", "127.0.0.1:0", "--http", "off"]);
+    let stderr = std::fs::File::create(&log).unwrap();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let client = Client::builder().server(ready.trim_end().strip_prefix("ready hermit=").unwrap()).connect().unwrap();
+    let admin = client.admin();
+    let began = Instant::now();
+    admin.create_topic("t", 1, TopicConfig::default()).unwrap();
+    for at in 0..TIMES {
+        admin.trim("t", 0, Offset(0)).unwrap();
+        let retention = Some(3_600_000 + at as u64);
+        admin.alter_topic("t", TopicConfig { retention_age_ms: retention, ..TopicConfig::default() }).unwrap();
+    }
+    let periods = usize::try_from(began.elapsed().as_secs() / 10 + 2).unwrap();
+    drop(client);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    let said = std::fs::read_to_string(log).unwrap();
+    for message in ["trimmed a partition", "altered a topic"] {
+        let lines = said.matches(message).count();
+        assert!(lines >= 20 && lines <= 20 * periods, "{lines} times {message}, in {periods} periods");
     }
 }

@@ -119,6 +119,19 @@ fn the_rules_are_right_and_fire_when_they_should() {
     }
 }
 
+/// A collector is not at hand: what it gives to Prometheus' own code can be checked by that.
+#[test]
+fn the_collector_scrapes_as_prometheus_would() {
+    let page = page("otel-collector.yml");
+    let (_, rest) = page.split_once("    config:\n").unwrap();
+    let config: Vec<_> = rest.lines().map_while(|line| line.strip_prefix("      ")).collect();
+    assert!(config.len() >= 5 && page.contains("receivers: [prometheus]"), "{config:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("prometheus.yml");
+    std::fs::write(&path, config.join("\n")).unwrap();
+    promtool(&["check", "config", path.to_str().unwrap()]);
+}
+
 #[test]
 fn the_dashboard_is_json_and_each_panel_asks_for_something() {
     let dashboard: serde_json::Value = serde_json::from_str(&page("dashboard.json")).unwrap();
