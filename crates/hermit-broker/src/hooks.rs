@@ -112,9 +112,9 @@ pub(crate) fn before_append(
 
 /// As [`Hooks::on_event`], with nothing to fear.
 pub(crate) fn on_event(hooks: &dyn Hooks, gate: &LineGate, event: &Event) {
-    if catch_unwind(AssertUnwindSafe(|| hooks.on_event(event))).is_err() {
-        if let Line::Write { left_out } = gate.line() {
-            tracing::error!(?event, left_out, "the hook for events panicked");
-        }
+    if catch_unwind(AssertUnwindSafe(|| hooks.on_event(event))).is_err()
+        && let Line::Write { left_out } = gate.line()
+    {
+        tracing::error!(?event, left_out, "the hook for events panicked");
     }
 }
