@@ -8,8 +8,8 @@ use regex::Regex;
 use crate::pages::{Page, root};
 use crate::stage::programs;
 
-/// Names that look like ours and are the kernel's.
-const OF_THE_SYSTEM: [&str; 2] = ["epoll_wait", "sched_setattr"];
+/// Names that look like ours, and are the kernel's or docker's.
+const OF_OTHERS: [&str; 4] = ["epoll_wait", "sched_setattr", "--read-only", "--stop-timeout"];
 
 /// Commands by their words, with what their help says.
 struct Commands(HashMap<String, String>);
@@ -54,6 +54,9 @@ impl Known {
 
     /// What is wrong with a name, if this knows what kind of name it is.
     fn objection(&self, code: &str) -> Option<String> {
+        if OF_OTHERS.contains(&code) {
+            return None;
+        }
         if let Some(rest) = code.strip_prefix("cargo xtask ") {
             let task = rest.split_whitespace().next().filter(|task| task.is_ascii())?;
             return (!has_task(task)).then(|| "there is no such task".to_owned());
@@ -73,7 +76,7 @@ impl Known {
         if code.starts_with("hermit_") && self.identifier.is_match(code) && !self.source.contains(code) {
             return (!self.metrics.contains(&format!("`{code}`"))).then(|| "no such metric".to_owned());
         }
-        if self.identifier.is_match(code) && !OF_THE_SYSTEM.contains(&code) {
+        if self.identifier.is_match(code) {
             return (!self.source.contains(code))
                 .then(|| "is nowhere in the programs: a setting, metric or field that was renamed?".to_owned());
         }
