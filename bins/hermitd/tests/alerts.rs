@@ -56,8 +56,7 @@ fn prometheus(dir: &Path) -> Option<(Process, String)> {
     let mut said = String::new();
     let address = lines.by_ref().map(Result::unwrap).find_map(|line| {
         said.push_str(&line);
-        let at = line.contains("msg=\"Listening on\"").then(|| line.rsplit_once("address=").unwrap().1.trim().to_owned());
-        at
+        line.contains("msg=\"Listening on\"").then(|| line.rsplit_once("address=").unwrap().1.trim().to_owned())
     });
     let address = address.unwrap_or_else(|| panic!("it does not listen: {said}"));
     // What it says later must not fill the pipe.
@@ -142,7 +141,8 @@ fn a_group_that_stops_is_told_of_and_one_that_keeps_up_is_not() {
                 let client = client();
                 let mut consumer = client.consumer().group(group).build().unwrap();
                 consumer.subscribe("orders").unwrap();
-                while !over.load(Ordering::Relaxed) && !(group == "stops" && is_stopped.load(Ordering::Relaxed)) {
+                let ends = || over.load(Ordering::Relaxed) || (group == "stops" && is_stopped.load(Ordering::Relaxed));
+                while !ends() {
                     if let Some(record) = consumer.recv_timeout(Duration::from_millis(50)).unwrap() {
                         consumer.commit_through(&record).unwrap();
                     }

@@ -1,5 +1,5 @@
 //! SIGHUP with files that keep whoever reads them waiting.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -113,7 +113,7 @@ fn pieces_are_small_and_make_the_same_text() {
     metrics.topics.extend(std::iter::repeat_n(few, 3000));
     let billing = metrics.groups[0].clone();
     metrics.groups.extend(
-        (0..3000).map(|number| GroupMetrics { name: GroupName::new(&format!("billing-{number}")).unwrap(), ..billing.clone() }),
+        (0..3000).map(|number| GroupMetrics { name: GroupName::new(format!("billing-{number}")).unwrap(), ..billing.clone() }),
     );
     let pieces: Vec<_> = Exposition::new(metrics, Vec::new(), None, Format::Prometheus, true).collect();
     assert!(pieces.len() > 20 && pieces.iter().all(|piece| piece.len() < 2 * (64 << 10)), "{}", pieces.len());
