@@ -118,8 +118,10 @@ pub async fn send(address: SocketAddr, method: &str, path: &str, headers: &[&str
 /// Reads from a stream until it holds `wanted`.
 pub async fn read_until(stream: &mut TcpStream, so_far: &mut String, wanted: &str) {
     let mut bytes = [0; 4096];
+    // For all of it: streams tell now and then that they live.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while !so_far.contains(wanted) {
-        let read = tokio::time::timeout(PATIENCE, stream.read(&mut bytes))
+        let read = tokio::time::timeout_at(deadline, stream.read(&mut bytes))
             .await
             .unwrap_or_else(|_| panic!("no {wanted:?} in {so_far:?}"))
             .unwrap();
