@@ -1,5 +1,5 @@
 //! The unit of systemd: that it is understood, that it leaves little open, and that the broker needs nothing that it forbids.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
 
@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
 
 use support::{Broker, PATIENCE, binaries, eventually, good, is_there, root, unit};
 
@@ -92,9 +94,10 @@ fn the_broker_needs_nothing_that_the_unit_forbids() {
     }
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace");
+    let told = Told::listen(&folder.path().join("notify"));
     // Twice, as a start after a kill does more than the first one.
     for how in ["KILL", "TERM"] {
-        let broker = Broker::start(traced(&trace, &folder.path().join("data")), &binaries().join("hermit-cli"));
+        let broker = Broker::start(traced(&trace, folder.path()), &binaries().join("hermit-cli"));
         let process = child_of(broker.id());
         load(&broker, process, how == "KILL");
         if how == "KILL" {
@@ -103,6 +106,10 @@ fn the_broker_needs_nothing_that_the_unit_forbids() {
         } else {
             broker.stop_as(process);
         }
+    }
+
+    for state in ["READY=1", "WATCHDOG=1", "RELOADING=1", "STOPPING=1"] {
+        told.waits_for(state);
     }
 
     let trace = fs::read_to_string(&trace).unwrap();
@@ -124,17 +131,45 @@ fn the_broker_needs_nothing_that_the_unit_forbids() {
     }
 }
 
-fn traced(trace: &Path, data: &Path) -> Command {
+fn traced(trace: &Path, folder: &Path) -> Command {
     let mut command = Command::new("strace");
     command.args(["--follow-forks", "-qq", "--string-limit=0", "-A", "--output"]).arg(trace);
     command
         .arg(binaries().join("hermitd"))
         .args(["--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--log=error"])
         .arg("--data-dir")
-        .arg(data);
+        .arg(folder.join("data"));
+    // As the unit has it told, only more often.
+    command.env("NOTIFY_SOCKET", folder.join("notify")).env("WATCHDOG_USEC", "1500000");
     // Segments are left behind soon, so that their indexes are mapped; retention and scrub come by within the run.
     command.args(["--maintenance-interval=1s", "--scrub-interval=1s", "--disk-low-bytes=0", "--disk-high-bytes=0"]);
     command
+}
+
+/// What a service tells systemd.
+struct Told(Receiver<String>);
+
+impl Told {
+    /// Takes all of it, so that nobody waits to tell more.
+    fn listen(path: &Path) -> Self {
+        let (socket, (sender, told)) = (UnixDatagram::bind(path).unwrap(), channel());
+        std::thread::spawn(move || {
+            let mut state = [0; 4096];
+            while let Ok(length) = socket.recv(&mut state) {
+                if sender.send(String::from_utf8_lossy(&state[..length]).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(told)
+    }
+
+    fn waits_for(&self, state: &str) {
+        let mut before = Vec::new();
+        while !before.last().is_some_and(|told: &String| told.lines().any(|line| line == state)) {
+            before.push(self.0.recv_timeout(PATIENCE).unwrap_or_else(|_late| panic!("{state} is not told behind {before:?}")));
+        }
+    }
 }
 
 /// The process that `strace` has started.
