@@ -31,10 +31,10 @@ pub use producer::{
 pub use tls::TlsConfig;
 
 pub use hermit_proto::session::{
-    AccessOperations, AccessResource, AccessRule, Acks, AssignmentStrategy, BrokerSetting, CreateTopicResponse,
+    AccessOperations, AccessResource, AccessRule, Acks, AssignmentStrategy, BrokerFigures, BrokerSetting, CreateTopicResponse,
     DescribeBrokerResponse, DescribeGroupResponse, Durability, EVERY_USER, GroupMember, GroupPartition, GroupState, HelloResponse,
     ListOffsetsResponse, ListedGroup, ListedToken, ListedTopic, ListedUser, LoginKind, NamePattern, OffsetQuery, Operation,
-    PartitionMetadata, SessionLimits, Status, TopicConfig, TopicMetadata, WhoAmIResponse, WireError,
+    PartitionMetadata, ScrubFigures, SessionLimits, Status, TopicConfig, TopicMetadata, WhoAmIResponse, WireError,
 };
 pub use hermit_proto::{
     Codec, FrameError, Generation, LeaderEpoch, MemberId, NameError, Offset, PartitionId, ProducerEpoch, ProducerId, Secret,

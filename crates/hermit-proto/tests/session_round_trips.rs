@@ -298,6 +298,7 @@ proptest! {
         broker_id in any::<u128>(),
         counts in any::<[u32; 6]>(),
         sizes in any::<[u64; 7]>(),
+        figures in prop::option::of((any::<[u64; 15]>(), any::<[u32; 3]>(), any::<bool>())),
     ) {
         let id = CorrelationId(2);
         request_survives(&DescribeBrokerRequest, id);
@@ -320,6 +321,16 @@ proptest! {
             free_bytes,
             held_bytes,
             settings: names.into_iter().map(|(name, value)| BrokerSetting { name, value }).collect(),
+            figures: figures.map(|(sizes, counts, disk_is_low)| {
+                let [taken_at, disk_bytes, disk_low_bytes, appended_records, appended_bytes, delivered_records, delivered_bytes, scrub @ ..] = sizes;
+                let [segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at] = scrub;
+                let [read_only_partitions, down_partitions, damaged_partitions] = counts;
+                let scrub = ScrubFigures { segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at };
+                BrokerFigures {
+                    taken_at, disk_bytes, disk_low_bytes, disk_is_low, read_only_partitions, down_partitions, damaged_partitions,
+                    appended_records, appended_bytes, delivered_records, delivered_bytes, scrub,
+                }
+            }),
         };
         response_survives(&described, id);
     }

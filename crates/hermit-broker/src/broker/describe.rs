@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use hermit_proto::GroupName;
-use hermit_proto::session::{BrokerSetting, DescribeBrokerResponse};
+use hermit_proto::session::{BrokerFigures, BrokerSetting, DescribeBrokerResponse, ScrubFigures};
 
 use super::Broker;
+use crate::metrics::{Health, PartitionMetrics};
 
 /// Name and version of the program, as clients are told.
 pub(crate) const PROGRAM: &str = concat!("hermitmq ", env!("CARGO_PKG_VERSION"));
@@ -17,6 +18,7 @@ impl Broker {
         let (limits, topics) = (self.limits(), self.topics());
         let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
         let logs = topics.iter().flat_map(|topic| topic.partitions()).filter_map(|partition| partition.log().ok());
+        let partitions = topics.iter().flat_map(|topic| topic.partitions()).map(|partition| partition.metrics());
         let live = self.live();
         let settings = live.described_settings.iter();
         DescribeBrokerResponse {
@@ -36,7 +38,39 @@ impl Broker {
             free_bytes: self.inner.env.disk.free_bytes(&self.config().data_dir).unwrap_or(0),
             held_bytes: self.held_bytes(),
             settings: settings.map(|(name, value)| BrokerSetting { name: name.clone(), value: value.clone() }).collect(),
+            figures: Some(self.figures(partitions)),
         }
+    }
+
+    fn figures(&self, partitions: impl Iterator<Item = PartitionMetrics>) -> BrokerFigures {
+        let (scrub, disk, dir) = (self.scrub_status(), &self.inner.env.disk, &self.config().data_dir);
+        let figures = BrokerFigures {
+            taken_at: self.inner.env.clock.now(),
+            disk_bytes: disk.total_bytes(dir).unwrap_or(0),
+            disk_low_bytes: self.limits().disk_low_bytes,
+            disk_is_low: self.is_low_on_space(),
+            scrub: ScrubFigures {
+                segments: scrub.segments,
+                bytes: scrub.bytes,
+                damaged_ranges: scrub.damaged_ranges,
+                rebuilt_indexes: scrub.rebuilt_indexes,
+                read_errors: scrub.read_errors,
+                passes: scrub.passes,
+                pass_began_at: scrub.pass_began_at,
+                pass_ended_at: scrub.pass_ended_at,
+            },
+            ..BrokerFigures::default()
+        };
+        partitions.fold(figures, |sum, partition| BrokerFigures {
+            read_only_partitions: sum.read_only_partitions + u32::from(partition.health == Health::ReadOnly),
+            down_partitions: sum.down_partitions + u32::from(partition.health == Health::Down),
+            damaged_partitions: sum.damaged_partitions + u32::from(partition.log.fenced_ranges > 0),
+            appended_records: sum.appended_records.saturating_add(partition.log.appended_records),
+            appended_bytes: sum.appended_bytes.saturating_add(partition.log.appended_bytes),
+            delivered_records: sum.delivered_records.saturating_add(partition.delivered_records),
+            delivered_bytes: sum.delivered_bytes.saturating_add(partition.delivered_bytes),
+            ..sum
+        })
     }
 
     /// Names and values of the settings in force, none of them a secret: as [`BrokerConfig::described_settings`](crate::BrokerConfig::described_settings) was

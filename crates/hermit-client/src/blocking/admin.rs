@@ -40,6 +40,7 @@ operations! {
     delete_topic(topic: &str) -> (),
     list_topics() -> Vec<ListedTopic>,
     describe_topic(topic: &str) -> TopicMetadata,
+    describe_topics() -> Vec<TopicMetadata>,
     alter_topic(topic: &str, config: TopicConfig) -> TopicConfig,
     add_partitions(topic: &str, partitions: u32) -> u32,
     list_offsets(topic: &str, partition: impl Into<PartitionId>, query: OffsetQuery) -> ListOffsetsResponse,

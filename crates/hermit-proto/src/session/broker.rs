@@ -23,6 +23,103 @@ pub struct BrokerSetting {
     pub value: String,
 }
 
+/// A broker's figures. Counts are those since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BrokerFigures {
+    /// When they were taken, in ns since the Unix epoch by the broker's clock.
+    pub taken_at: u64,
+    /// Size in bytes of the file system that has the data; 0 if it is not known.
+    pub disk_bytes: u64,
+    /// Below so many free bytes produce requests are refused; 0: never.
+    pub disk_low_bytes: u64,
+    /// Whether they are refused now.
+    pub disk_is_low: bool,
+    /// Partitions, internal ones included, that take no writes until a restart.
+    pub read_only_partitions: u32,
+    /// Partitions that could not be opened.
+    pub down_partitions: u32,
+    /// Partitions with ranges that are known to be damaged, or were left out on purpose.
+    pub damaged_partitions: u32,
+    /// Records that were stored.
+    pub appended_records: u64,
+    /// Bytes of their frames.
+    pub appended_bytes: u64,
+    /// Records that were handed to consumers; one that two read counts twice.
+    pub delivered_records: u64,
+    /// Bytes of their frames.
+    pub delivered_bytes: u64,
+    /// The scrub.
+    pub scrub: ScrubFigures,
+}
+
+/// What the scrub has done since the broker's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubFigures {
+    /// Segments that were verified to their ends.
+    pub segments: u64,
+    /// Bytes of them that were read.
+    pub bytes: u64,
+    /// Ranges that were found damaged, and were not known to be.
+    pub damaged_ranges: u64,
+    /// Indexes that were made again.
+    pub rebuilt_indexes: u64,
+    /// How often a segment could not be read.
+    pub read_errors: u64,
+    /// Passes over all partitions that came to their ends.
+    pub passes: u64,
+    /// When the pass that is under way, or else the last one, began, in ns since the Unix epoch; 0: there was none.
+    pub pass_began_at: u64,
+    /// When the last pass ended; 0: none has.
+    pub pass_ended_at: u64,
+}
+
+impl BrokerFigures {
+    fn write(&self, body: &mut BodyWriter<'_>) {
+        body.u64(self.taken_at);
+        body.u64(self.disk_bytes);
+        body.u64(self.disk_low_bytes);
+        body.flag(self.disk_is_low);
+        body.u32(self.read_only_partitions);
+        body.u32(self.down_partitions);
+        body.u32(self.damaged_partitions);
+        body.u64(self.appended_records);
+        body.u64(self.appended_bytes);
+        body.u64(self.delivered_records);
+        body.u64(self.delivered_bytes);
+        let ScrubFigures { segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at } =
+            self.scrub;
+        [segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at]
+            .into_iter()
+            .for_each(|figure| body.u64(figure));
+    }
+
+    fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self {
+            taken_at: body.u64("taken_at")?,
+            disk_bytes: body.u64("disk_bytes")?,
+            disk_low_bytes: body.u64("disk_low_bytes")?,
+            disk_is_low: body.flag("disk_is_low")?,
+            read_only_partitions: body.u32("read_only_partitions")?,
+            down_partitions: body.u32("down_partitions")?,
+            damaged_partitions: body.u32("damaged_partitions")?,
+            appended_records: body.u64("appended_records")?,
+            appended_bytes: body.u64("appended_bytes")?,
+            delivered_records: body.u64("delivered_records")?,
+            delivered_bytes: body.u64("delivered_bytes")?,
+            scrub: ScrubFigures {
+                segments: body.u64("scrub_segments")?,
+                bytes: body.u64("scrub_bytes")?,
+                damaged_ranges: body.u64("scrub_damaged_ranges")?,
+                rebuilt_indexes: body.u64("scrub_rebuilt_indexes")?,
+                read_errors: body.u64("scrub_read_errors")?,
+                passes: body.u64("scrub_passes")?,
+                pass_began_at: body.u64("scrub_pass_began_at")?,
+                pass_ended_at: body.u64("scrub_pass_ended_at")?,
+            },
+        })
+    }
+}
+
 /// A broker, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DescribeBrokerResponse {
@@ -58,6 +155,8 @@ pub struct DescribeBrokerResponse {
     pub held_bytes: u64,
     /// The settings that hold, in the order of the reference.
     pub settings: Vec<BrokerSetting>,
+    /// Its figures; `None` from a broker of before there were any.
+    pub figures: Option<BrokerFigures>,
 }
 
 impl Message for DescribeBrokerResponse {
@@ -83,6 +182,9 @@ impl Message for DescribeBrokerResponse {
             body.string("name", &setting.name);
             body.string("value", &setting.value);
         });
+        if let Some(figures) = &self.figures {
+            figures.write(body);
+        }
     }
 
     fn read(body: &mut BodyReader<'_>) -> Result<Self, BodyError> {
@@ -105,6 +207,7 @@ impl Message for DescribeBrokerResponse {
             settings: body.list("settings", |item| {
                 Ok(BrokerSetting { name: item.string("name")?.to_owned(), value: item.string("value")?.to_owned() })
             })?,
+            figures: if body.rest().is_empty() { None } else { Some(BrokerFigures::read(body)?) },
         })
     }
 }

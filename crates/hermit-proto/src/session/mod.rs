@@ -47,7 +47,7 @@ mod who_am_i;
 pub use access::{AccessOperations, AccessResource, AccessRule, EVERY_USER, NamePattern};
 pub use alter::{AddPartitionsRequest, AddPartitionsResponse, AlterTopicRequest, AlterTopicResponse, TrimRequest, TrimResponse};
 pub use body::{BodyError, BodyReader, BodyWriter, EncodeError};
-pub use broker::{BrokerSetting, DescribeBrokerRequest, DescribeBrokerResponse};
+pub use broker::{BrokerFigures, BrokerSetting, DescribeBrokerRequest, DescribeBrokerResponse, ScrubFigures};
 pub use commit::{
     CommitEntry, CommitRequest, CommitResponse, CommitResult, CommittedOffset, FetchCommittedRequest, FetchCommittedResponse,
 };

@@ -181,5 +181,28 @@ fn described_broker() -> DescribeBrokerResponse {
         free_bytes: 64 << 30,
         held_bytes: 8192,
         settings: vec![BrokerSetting { name: "listen".into(), value: "\"127.0.0.1:9092\"".into() }],
+        figures: Some(BrokerFigures {
+            taken_at: TIME + 2_000_000,
+            disk_bytes: 128 << 30,
+            disk_low_bytes: 1 << 30,
+            disk_is_low: false,
+            read_only_partitions: 1,
+            down_partitions: 0,
+            damaged_partitions: 1,
+            appended_records: 42,
+            appended_bytes: 4096,
+            delivered_records: 84,
+            delivered_bytes: 8192,
+            scrub: ScrubFigures {
+                segments: 3,
+                bytes: 12_288,
+                damaged_ranges: 1,
+                rebuilt_indexes: 0,
+                read_errors: 0,
+                passes: 1,
+                pass_began_at: TIME,
+                pass_ended_at: TIME + 1_000_000,
+            },
+        }),
     }
 }
