@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use hermit_client::{Client, DescribeBrokerResponse};
+use hermit_client::{BrokerFigures, Client, DescribeBrokerResponse, ScrubFigures};
 use serde_json::{Map, Value, json};
 
 use crate::args::{BrokerCommand, Output};
@@ -38,7 +38,10 @@ fn describe(broker: &DescribeBrokerResponse, out: &mut impl Write) -> io::Result
         ("free on disk", approximate_bytes(broker.free_bytes)),
         ("deleted, held by readers", approximate_bytes(broker.held_bytes)),
     ];
-    let rows: Vec<_> = facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    let mut rows: Vec<_> = facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    if let Some(figures) = &broker.figures {
+        rows.extend(figures_rows(figures).into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+    }
     table(out, &rows)?;
     if broker.settings.is_empty() {
         return Ok(());
@@ -47,6 +50,56 @@ fn describe(broker: &DescribeBrokerResponse, out: &mut impl Write) -> io::Result
     let mut rows = headings(["setting", "value"]);
     rows.extend(broker.settings.iter().map(|setting| vec![setting.name.clone(), setting.value.clone()]));
     table(out, &rows)
+}
+
+fn figures_rows(figures: &BrokerFigures) -> [(&'static str, String); 9] {
+    let scrub = &figures.scrub;
+    let ill = (figures.read_only_partitions, figures.down_partitions, figures.damaged_partitions);
+    [
+        ("size of the disk", approximate_bytes(figures.disk_bytes)),
+        ("partitions not in order", format!("{} read-only, {} down, {} with damaged ranges", ill.0, ill.1, ill.2)),
+        ("stored since the start", format!("{} records, {}", figures.appended_records, approximate_bytes(figures.appended_bytes))),
+        (
+            "delivered since the start",
+            format!("{} records, {}", figures.delivered_records, approximate_bytes(figures.delivered_bytes)),
+        ),
+        ("scrub, passes", scrub.passes.to_string()),
+        ("scrub, last pass", format!("{} to {}", show_moment(scrub.pass_began_at), show_moment(scrub.pass_ended_at))),
+        ("scrub, verified", format!("{} segments, {}", scrub.segments, approximate_bytes(scrub.bytes))),
+        ("scrub, found damaged", format!("{} ranges", scrub.damaged_ranges)),
+        ("scrub, could not read", format!("{} times; {} indexes made again", scrub.read_errors, scrub.rebuilt_indexes)),
+    ]
+}
+
+/// The figures, for programs.
+pub(crate) fn figures_json(figures: &BrokerFigures) -> Value {
+    // 0 stands for never.
+    let moment = |ns: u64| (ns > 0).then_some(ns);
+    let ScrubFigures { segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at } =
+        figures.scrub;
+    json!({
+        "taken_at_ns": figures.taken_at,
+        "disk_bytes": figures.disk_bytes,
+        "disk_low_bytes": figures.disk_low_bytes,
+        "disk_is_low": figures.disk_is_low,
+        "read_only_partitions": figures.read_only_partitions,
+        "down_partitions": figures.down_partitions,
+        "damaged_partitions": figures.damaged_partitions,
+        "appended_records": figures.appended_records,
+        "appended_bytes": figures.appended_bytes,
+        "delivered_records": figures.delivered_records,
+        "delivered_bytes": figures.delivered_bytes,
+        "scrub": {
+            "segments": segments,
+            "bytes": bytes,
+            "damaged_ranges": damaged_ranges,
+            "rebuilt_indexes": rebuilt_indexes,
+            "read_errors": read_errors,
+            "passes": passes,
+            "pass_began_at_ns": moment(pass_began_at),
+            "pass_ended_at_ns": moment(pass_ended_at),
+        },
+    })
 }
 
 fn description(broker: &DescribeBrokerResponse) -> Value {
@@ -67,6 +120,7 @@ fn description(broker: &DescribeBrokerResponse) -> Value {
         "log_bytes": broker.log_bytes,
         "free_bytes": broker.free_bytes,
         "held_bytes": broker.held_bytes,
+        "figures": broker.figures.as_ref().map(figures_json),
         "settings": settings,
     })
 }

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::args::{GroupCommand, Output, SeekArgs};
 use crate::consume::partitions;
+use crate::observe::{lag, state};
 use crate::place::Place;
 use crate::text::{counted, headings, table};
-use crate::time::{show_moment, show_seconds};
+use crate::time::{seconds, show_moment, show_seconds};
 
 /// Runs one of the group commands.
 pub(crate) async fn run(client: &Client, command: GroupCommand, output: Output) -> Result<()> {
@@ -59,14 +60,6 @@ async fn list(admin: &Admin, output: Output, out: &mut impl Write) -> Result<()>
     Ok(table(out, &rows)?)
 }
 
-const fn state(state: GroupState) -> &'static str {
-    match state {
-        GroupState::Empty => "empty",
-        GroupState::Stable => "stable",
-        GroupState::Rebalancing => "rebalancing",
-    }
-}
-
 const fn strategy(strategy: AssignmentStrategy) -> &'static str {
     match strategy {
         AssignmentStrategy::Balanced => "balanced",
@@ -74,14 +67,8 @@ const fn strategy(strategy: AssignmentStrategy) -> &'static str {
     }
 }
 
-/// The lag of a whole group: of all partitions together in messages, of the one that is furthest behind in time.
-fn lag(partitions: &[GroupPartition]) -> (u64, u64) {
-    let messages = partitions.iter().map(|partition| partition.lag).fold(0, u64::saturating_add);
-    (messages, partitions.iter().map(|partition| partition.lag_ms).max().unwrap_or(0))
-}
-
 fn describe(name: &str, group: &DescribeGroupResponse, out: &mut impl Write) -> io::Result<()> {
-    let (messages, ms) = lag(&group.partitions);
+    let (messages, ms) = lag(group);
     let mut rows = vec![["group", name].map(str::to_owned).to_vec(), vec!["state".to_owned(), state(group.state).to_owned()]];
     if group.state != GroupState::Empty {
         rows.push(vec!["generation".to_owned(), group.generation.to_string()]);
@@ -137,7 +124,7 @@ fn short(member: MemberId) -> String {
 }
 
 fn description(name: &str, group: &DescribeGroupResponse) -> Value {
-    let (lag, lag_ms) = lag(&group.partitions);
+    let (lag, lag_ms) = lag(group);
     let members: Vec<_> = group.members.iter().map(|member| member_json(member, &group.partitions)).collect();
     let partitions: Vec<_> = group.partitions.iter().map(partition_json).collect();
     json!({
@@ -180,11 +167,6 @@ fn partition_json(partition: &GroupPartition) -> Value {
         "lag": partition.lag,
         "lag_seconds": seconds(partition.lag_ms),
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1000.0
 }
 
 /// A partition's move.

@@ -20,6 +20,7 @@ mod json_record;
 mod key;
 mod lines;
 mod log;
+mod observe;
 mod packaging;
 mod place;
 mod produce;
@@ -28,8 +29,10 @@ mod progress;
 mod quantity;
 mod secret;
 mod signals;
+mod status;
 mod text;
 mod time;
+mod top;
 mod topic;
 mod topic_file;
 mod user;
@@ -46,8 +49,22 @@ use crate::args::{Cli, Command};
 /// How long a command that has failed waits for the broker's goodbye.
 const GOODBYE_AFTER_ERROR: Duration = Duration::from_millis(500);
 
+/// Of a command line that cannot be understood.
+const USAGE_STATUS: u8 = 2;
+
 fn main() -> ExitCode {
-    let mut cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let mut cli = match Cli::read(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => match failure::usage_line(&error, &arguments) {
+            Some(line) => {
+                say(&line);
+                return ExitCode::from(USAGE_STATUS);
+            }
+            None => error.exit(),
+        },
+    };
+    let output = cli.output;
     let prepared = if cli.command.needs_broker() { profile::apply(&mut cli.connection) } else { Ok(()) };
     let connection = cli.connection.clone();
     let done = prepared.and_then(|()| start(cli));
@@ -55,13 +72,17 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let failure = failure::explain(&error, &connection);
-            if let Some(message) = failure.message {
-                // If nobody reads standard error, the exit status has to do.
-                drop(writeln!(io::stderr(), "error: {message}"));
+            if let Some(line) = failure.line(output) {
+                say(&line);
             }
             ExitCode::from(failure.exit_status)
         }
     }
+}
+
+/// If nobody reads standard error, the exit status has to do.
+fn say(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 fn start(cli: Cli) -> Result<()> {
@@ -90,6 +111,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Produce(args) => produce::run(&client, args, cli.output).await,
         Command::Consume(args) => consume::run(&client, args, cli.output).await,
         Command::Group(command) => group::run(&client, command, cli.output).await,
+        Command::Status(args) => status::run(&client, &args, cli.output).await,
+        Command::Top(args) => top::run(&client, &args, cli.output).await,
         Command::Broker(command) => broker::run(&client, command, cli.output).await,
         Command::User(command) => user::run(&client, command, cli.output).await,
         Command::Acl(command) => acl::run(&client, command, cli.output).await,

@@ -66,6 +66,23 @@ pub(crate) fn show_seconds(ms: u64) -> String {
     fraction.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Milliseconds as seconds, for programs.
+#[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
+pub(crate) fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+/// A long time for people, in its two largest units.
+pub(crate) fn show_span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let shown: Vec<_> = parts.iter().skip_while(|(count, _)| *count == 0).take(2).filter(|(count, _)| *count > 0).collect();
+    if shown.is_empty() {
+        return "0s".to_owned();
+    }
+    shown.iter().map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +128,7 @@ mod tests {
         assert_eq!(show_moment(1_769_860_800_999_000_000), "2026-01-31T12:00:00Z");
         assert_eq!(show_moment(0), "-");
         assert_eq!([0, 1, 1500, 60_000].map(show_seconds), ["0", "0.001", "1.5", "60"]);
+        let spans = [0, 59, 60, 3601, 90_061, 864_000].map(|seconds| show_span(Duration::from_secs(seconds)));
+        assert_eq!(spans, ["0s", "59s", "1min", "1h", "1d 1h", "10d"]);
     }
 }

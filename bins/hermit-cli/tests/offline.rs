@@ -3,38 +3,19 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use support::{Run, TestBroker, run};
-
-/// A recorded data directory of the older program.
-fn vectors(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/hermit-broker/tests/data/vectors").join(name)
-}
 
 /// Runs without a broker to reach.
 fn offline(arguments: &[&str]) -> Run {
     run(support::command("127.0.0.1:1", arguments), b"")
 }
 
-/// Copies a directory of files and directories of files.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn an_old_data_directory_is_looked_at_and_imported() {
     let old = tempfile::tempdir().unwrap();
-    copy(&vectors("data_torn_before"), old.path());
+    support::older_data(old.path());
     let new = tempfile::tempdir().unwrap();
     let (old_dir, new_dir) = (old.path().to_str().unwrap(), new.path().join("data"));
     let import = ["log", "import", old_dir, "--data-dir", new_dir.to_str().unwrap()];

@@ -6,6 +6,7 @@ mod connection;
 mod consume;
 mod group;
 mod log;
+mod observe;
 mod packaging;
 mod produce;
 mod profile;
@@ -26,6 +27,7 @@ pub(crate) use connection::{ConnectionArgs, DEFAULT_SERVER, Login, TOKEN, addres
 pub(crate) use consume::{ConsumeArgs, HeaderFilter, Until};
 pub(crate) use group::{GroupCommand, SeekArgs};
 pub(crate) use log::{DirArgs, LogCommand, LogImportArgs, RepairArgs, RestoredArgs};
+pub(crate) use observe::{StatusArgs, TopArgs};
 pub(crate) use packaging::{CompletionsArgs, ManArgs};
 pub(crate) use produce::{Partitions, ProduceArgs};
 pub(crate) use profile::ProfileCommand;
@@ -53,6 +55,8 @@ Examples:
   hermit-cli consume orders --until end
   hermit-cli consume orders --group billing        several of these share the partitions
   hermit-cli group describe billing                who reads what, and how far behind
+  hermit-cli status
+  hermit-cli top
   hermit-cli bench e2e load --rate 10000           how long a record takes to a consumer
   hermit-cli user add alice
   hermit-cli acl add alice --topic orders --allow produce,consume
@@ -113,6 +117,10 @@ pub(crate) enum Command {
     /// Looks after data directories, without a broker.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Tells how the broker fares, on one screen; the exit status says whether something needs acting on.
+    Status(StatusArgs),
+    /// Shows topics, groups and what the broker uses, live.
+    Top(TopArgs),
     /// Tells about the broker.
     #[command(subcommand)]
     Broker(BrokerCommand),

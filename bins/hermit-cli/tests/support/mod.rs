@@ -25,6 +25,13 @@ pub struct Run {
     pub stderr: String,
 }
 
+impl Run {
+    /// What was printed.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.stdout.clone()).unwrap()
+    }
+}
+
 impl TestBroker {
     pub fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -73,6 +80,26 @@ impl TestBroker {
         let run = self.run(arguments, input);
         assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{arguments:?}");
         String::from_utf8(run.stdout).unwrap()
+    }
+}
+
+/// Puts a recorded data directory of the older program there.
+pub fn older_data(to: &Path) {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/hermit-broker/tests/data/vectors");
+    copy(&vectors.join("data_torn_before"), to);
+}
+
+/// Copies a directory of files and directories of files.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 
