@@ -436,6 +436,7 @@ mod tests {
         assert_eq!(explained(Unhealthy { problems: 2 }.into()).kind, "unhealthy");
         let told = message(Unhealthy { problems: 2 });
         assert_eq!(told, "2 things need acting on");
-        assert_eq!(snake_case("NotAuthenticated"), "not_authenticated");
+        let names = ["NotAuthenticated", "NotAuthorized", "DiskFull"].map(snake_case);
+        assert_eq!(names, ["not_authenticated", "not_authorized", "disk_full"]);
     }
 }

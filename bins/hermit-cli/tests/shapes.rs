@@ -199,6 +199,7 @@ fn offline(page: &Page, data: &Path, home: &Path) {
     page.check("log inspect", &json(&["log", "inspect", dir, "--topic", "orders"]));
     page.check("log verify", &json(&["log", "verify", dir, "--topic", "orders"]));
     page.check("log repair", &json(&["log", "repair", dir, "--topic", "orders", "--dry-run"]));
+    page.check("log restored", &json(&["log", "restored", dir]));
     page.check("man", &json(&["man", home.join("man").to_str().unwrap()]));
     let profiles =
         "default = 'test'\n[profiles.test]\nserver = '127.0.0.1:9092'\nuser = 'alice'\npassword_file = '/run/secrets/alice'\n";
