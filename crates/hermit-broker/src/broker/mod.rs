@@ -113,6 +113,8 @@ pub(crate) struct Inner {
     roster: Arc<Roster>,
     /// Lets requests through that take computing time, or search in logs.
     searches: Arc<Semaphore>,
+    /// The same, of those that come by other protocols.
+    foreign_searches: Arc<Semaphore>,
     lines: Lines,
     warmer: OnceLock<Warmer>,
     scrubber: Scrubber,
@@ -202,6 +204,7 @@ impl Broker {
         let state = manifest.state();
         let (broker_id, producers) = (state.broker_id, ProducerIds::new(state.next_producer));
         let budget = Budget::new(&config.limits);
+        let searches = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
         let inner = Inner {
             broker_id,
             instance,
@@ -227,7 +230,8 @@ impl Broker {
             held: watch::Sender::new(0),
             door: Door::new(&config.limits),
             roster: Arc::default(),
-            searches: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2)))),
+            searches: Arc::new(Semaphore::new(searches)),
+            foreign_searches: Arc::new(Semaphore::new((searches / 2).max(1))),
             lines: Lines::new(),
             warmer: OnceLock::new(),
             scrubber: Scrubber::new(config.scrub_bytes_per_second),
@@ -371,6 +375,11 @@ impl Broker {
     /// Lets few requests at a time through that take computing time, or search in logs.
     pub(crate) fn searches(&self) -> &Arc<Semaphore> {
         &self.inner.searches
+    }
+
+    /// Lets through fewer of those that come by other protocols, before they ask there.
+    pub(crate) fn foreign_searches(&self) -> &Arc<Semaphore> {
+        &self.inner.foreign_searches
     }
 
     /// What is written about connections, and how often.
