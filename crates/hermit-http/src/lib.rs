@@ -25,6 +25,7 @@ mod routes;
 mod schema;
 mod secure;
 mod server;
+mod sets;
 mod stage;
 mod stream;
 

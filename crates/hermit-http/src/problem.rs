@@ -87,6 +87,20 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable()
     }
 
+    /// There is no memory for a request now.
+    pub(crate) fn throttled_body() -> Self {
+        let detail = "the broker's memory budget for requests is used up (max_inflight_bytes)";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable()
+    }
+
+    /// There is not that much memory for answers.
+    pub(crate) fn too_large_to_tell(offset: u64) -> Self {
+        let detail = format!(
+            "what stands at offset {offset} takes more memory than HTTP has for all answers (a sixteenth of max_inflight_bytes): read it over the native port"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", detail).field("offset")
+    }
+
     pub(crate) fn stopping() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ShuttingDown", "the broker is stopping").retryable()
     }

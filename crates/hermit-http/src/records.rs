@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 
 use base64::Engine as _;
@@ -128,6 +129,9 @@ pub(crate) struct RecordOut {
     /// Its headers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) headers: Vec<HeaderJson<'static>>,
+    /// The offset behind it: that of the next record, where one takes several offsets.
+    #[serde(skip)]
+    pub(crate) next: u64,
 }
 
 /// How values are told.
@@ -190,9 +194,16 @@ impl RecordIn<'_> {
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     pub(crate) offset: u64,
+    /// The offset behind it.
+    pub(crate) next: u64,
     pub(crate) timestamp_ms: u64,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) value: Option<&'a [u8]>,
+}
+
+/// Most that bytes take as text, of whichever form.
+const fn most_text_bytes(bytes: usize) -> usize {
+    bytes.div_ceil(3).saturating_mul(4)
 }
 
 impl RecordOut {
@@ -211,25 +222,42 @@ impl RecordOut {
             }
         };
         let headers = headers.map(header).collect();
-        let (offset, timestamp_ms) = (parts.offset, parts.timestamp_ms);
-        Self { partition: None, offset, timestamp_ms, key, key_base64, value, value_json, value_base64, headers }
+        let &Parts { offset, next, timestamp_ms, .. } = parts;
+        Self { partition: None, offset, timestamp_ms, key, key_base64, value, value_json, value_base64, headers, next }
     }
 
-    /// Roughly what it takes in memory and in the answer.
-    pub(crate) fn bytes(&self) -> usize {
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let headers = self.headers.iter().map(|header| {
-            header.name.len()
-                + 64
-                + header.value.as_ref().map_or(0, |value| value.len())
-                + header.value_base64.as_ref().map_or(0, |value| value.len())
-        });
-        let json = self.value_json.as_ref().map_or(0, |json| json.get().len());
-        128 + text(&self.key)
-            + text(&self.key_base64)
-            + text(&self.value)
-            + text(&self.value_base64)
-            + json
-            + headers.sum::<usize>()
+    /// Most bytes of memory that it will take, in a list that grows: known before it is made.
+    pub(crate) fn most_bytes<'a>(parts: &Parts<'_>, headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>) -> usize {
+        let texts = [parts.key, parts.value].into_iter().flatten().map(|bytes| most_text_bytes(bytes.len()));
+        let headers = headers
+            .map(|(name, value)| size_of::<HeaderJson<'_>>() + name.len() + value.map_or(0, |value| most_text_bytes(value.len())));
+        2 * size_of::<Self>() + texts.chain(headers).sum::<usize>()
+    }
+
+    /// Bytes of its JSON, to the byte: what must be escaped takes up to six times what it is.
+    pub(crate) fn json_bytes(&self) -> Result<usize, Problem> {
+        let mut counted = Counted(0);
+        serde_json::to_writer(&mut counted, self).map_err(|_impossible| Problem::internal())?;
+        Ok(counted.0)
+    }
+
+    /// Line breaks of its JSON: only what was stored as JSON may have them.
+    pub(crate) fn breaks(&self) -> usize {
+        let json = self.value_json.as_ref().map_or("", |json| json.get());
+        json.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count()
+    }
+}
+
+/// Counts what is written.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -2,8 +2,6 @@
 
 use hermit_broker::{Broker, Loan};
 
-use crate::problem::Problem;
-
 /// Room in the budget, for what is read and what is made of it.
 #[derive(Debug)]
 pub(crate) struct Room {
@@ -14,26 +12,36 @@ pub(crate) struct Room {
     used_bytes: u64,
     /// What is used without being lent.
     free_bytes: u64,
-    /// All that can be lent: what is larger takes what there is.
+    /// All that can ever be had: what can be lent to everybody together, and what need not be.
     most_bytes: u64,
 }
 
+/// Why there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Others have it.
+    Now,
+    /// It is more than there is.
+    Ever,
+}
+
 impl Room {
-    /// None yet, but for what is not counted.
-    pub(crate) fn new(broker: &Broker, free_bytes: u64) -> Self {
-        Self { loan: broker.loan(), lent_bytes: 0, used_bytes: 0, free_bytes, most_bytes: broker.max_loan_bytes() }
+    /// None yet, but for what is not counted; of that there may be as much as `most_free_bytes` another time.
+    pub(crate) fn new(broker: &Broker, free_bytes: u64, most_free_bytes: u64) -> Self {
+        let most_bytes = broker.max_loan_bytes().saturating_add(most_free_bytes);
+        Self { loan: broker.loan(), lent_bytes: 0, used_bytes: 0, free_bytes, most_bytes }
     }
 
     /// Takes so many bytes more.
-    ///
-    /// # Errors
-    /// There are none now.
-    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Problem> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
         let used_bytes = self.used_bytes.saturating_add(bytes);
-        let wanted_bytes = used_bytes.saturating_sub(self.free_bytes).min(self.most_bytes);
+        if used_bytes > self.most_bytes {
+            return Err(NoRoom::Ever);
+        }
+        let wanted_bytes = used_bytes.saturating_sub(self.free_bytes);
         let more_bytes = wanted_bytes.saturating_sub(self.lent_bytes);
         if !self.loan.grow(more_bytes) {
-            return Err(Problem::throttled());
+            return Err(NoRoom::Now);
         }
         self.lent_bytes = self.lent_bytes.saturating_add(more_bytes);
         self.used_bytes = used_bytes;
@@ -43,6 +51,11 @@ impl Room {
     /// So many bytes are used no more. They stay lent, for what is read next.
     pub(crate) const fn give_back(&mut self, bytes: u64) {
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
+    }
+
+    /// Bytes that could be taken if nobody else had any.
+    pub(crate) const fn left_bytes(&self) -> u64 {
+        self.most_bytes.saturating_sub(self.used_bytes)
     }
 
     /// A loan for so many bytes, which are what is left. Those that are not counted need none.

@@ -108,8 +108,8 @@ async fn bodies_are_bounded_and_give_their_room_back() {
     });
     let server = Server::of(test.await.unwrap().unwrap()).await;
     let broker = server.test.broker();
-    let most = usize::try_from(broker.max_loan_bytes() / 2).unwrap();
-    assert_eq!(most, 32 << 10);
+    let most = usize::try_from(broker.max_loan_bytes() / 4).unwrap();
+    assert_eq!(most, 16 << 10);
     let octets = ["content-type: application/octet-stream"];
     assert_eq!(
         server.send("POST", "/api/v1/topics/t/records", &octets, vec![b'x'; most + 1]).await.problem(),

@@ -114,5 +114,5 @@ async fn what_cannot_be_streamed_is_told() {
     let mut stream = follow(&server, "", first.as_deref()).await;
     let mut text = String::new();
     read_until(&mut stream, &mut text, "\"kept\"").await;
-    assert!(text.contains("event: gap\ndata: {\"partition\":0,\"from\":1,\"next\":2}\n\n"), "{text}");
+    assert!(text.contains("event: gap\ndata: {\"partition\":0,\"from\":1,\"next\":2,\"reason\":\"deleted\"}\n\n"), "{text}");
 }

@@ -1,6 +1,5 @@
 //! Reading what the client of a live stream follows.
 
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -8,70 +7,94 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hermit_broker::proto::session::AccessOperations;
-use hermit_broker::proto::{Offset, TopicId, TopicName};
-use hermit_broker::{Broker, BrokerError, Caller, Loan, Partition, Topic};
+use hermit_broker::proto::{Offset, TopicName};
+use hermit_broker::{Broker, BrokerError, Caller, Partition};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::event::{self, BREAK_BYTES, Ids, Lent};
 use crate::auth::Client;
 use crate::blocking::searching;
-use crate::fetch::{self, Most};
+use crate::fetch::{self, Most, Piece, Stop, Why};
 use crate::problem::Problem;
-use crate::records::{Form, RecordOut};
+use crate::records::Form;
 use crate::room::Room;
+use crate::sets::OpenSet;
 
-/// What is read at a time: a client that takes nothing holds two of these. One record may be larger; what is beyond this is lent of the memory budget.
+/// What is read at a time. A client that takes nothing holds two of these, of which one is not lent of the memory budget; one record may be larger, and is then lent, too.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_RECORDS: usize = 500;
 /// A quiet stream says that it lives, and looks whether it still may.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// With more partitions than this an id is too long to be told with each record.
-const FEW_PARTITIONS: usize = 16;
+/// Where others have all memory, it is asked for again after this.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
+/// A client that takes this long for a piece does not keep sets in memory.
+const SET_PATIENCE: Duration = Duration::from_secs(1);
+/// Most partitions of a stream: each event's id tells where to go on in each of them, and comes back in the head of a request.
+const MOST_PARTITIONS: usize = 256;
+
+/// Refuses topics that cannot be followed in one stream.
+pub(super) fn check_partitions(count: usize) -> Result<(), Problem> {
+    if count <= MOST_PARTITIONS {
+        return Ok(());
+    }
+    let detail =
+        format!("a stream has at most {MOST_PARTITIONS} partitions: follow them one by one, or as a group over the native port");
+    Err(Problem::bad("topic", detail))
+}
 
 /// A partition that is followed.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) partition: Arc<Partition>,
-    /// The next offset to read.
-    pub(super) next: u64,
+    /// The next offset to read; none where the partition could not be read when the stream began, nor is known from an earlier stream.
+    pub(super) next: Option<u64>,
+    /// The rest of a set of which a part was told.
+    open: Option<OpenSet>,
+    /// Why nothing more will come.
+    trouble: Option<Trouble>,
 }
 
-/// What the ids of events are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ids {
-    /// The record's offset.
-    Offset,
-    /// Which topic, so that another one of the same name is not taken for it, and the next offset of each of its partitions.
-    OfTopic(TopicId),
+#[derive(Debug)]
+struct Trouble {
+    problem: Problem,
+    /// Whether what is there can be read all the same.
+    is_readable: bool,
+    is_told: bool,
 }
 
-impl Ids {
-    fn write(self, record: &RecordOut, followed: &[Followed], out: &mut String) {
-        let written = match self {
-            Self::Offset => writeln!(out, "id: {}", record.offset),
-            Self::OfTopic(topic) => {
-                let begun = write!(out, "id: {}", name_of(topic));
-                let all = followed.iter().try_for_each(|followed| write!(out, ",{}", followed.next));
-                begun.and(all).and_then(|()| out.write_char('\n'))
+impl Followed {
+    pub(super) const fn new(partition: Arc<Partition>, next: u64) -> Self {
+        Self { partition, next: Some(next), open: None, trouble: None }
+    }
+
+    /// From where `begin` says; a partition that cannot be read is followed as one from which nothing comes, and goes on at `last` another time.
+    pub(super) fn begin(
+        partition: &Arc<Partition>,
+        last: Option<u64>,
+        begin: impl FnOnce() -> Result<u64, BrokerError>,
+    ) -> Result<Self, Problem> {
+        match begin() {
+            Ok(next) => Ok(Self::new(Arc::clone(partition), next)),
+            Err(error @ BrokerError::UnknownTopic { .. }) => Err(error.into()),
+            Err(error) => {
+                let trouble = Trouble { problem: error.into(), is_readable: false, is_told: false };
+                Ok(Self { partition: Arc::clone(partition), next: last, open: None, trouble: Some(trouble) })
             }
-        };
-        // To write to a string does not fail.
-        debug_assert!(written.is_ok());
-    }
-
-    /// The next offsets that an id tells; none, where it is that of another topic, whose records are all new.
-    pub(super) fn parse(id: &str, topic: &Topic) -> Result<Vec<u64>, Problem> {
-        let bad = || Problem::bad("last-event-id", "it must be the id of the last event that came");
-        let mut parts = id.split(',');
-        if parts.next() != Some(&name_of(topic.meta.id)) {
-            return if id.contains(',') { Ok(Vec::new()) } else { Err(bad()) };
         }
-        parts.map(|next| next.parse().map_err(|_other| bad())).collect()
     }
-}
 
-/// So much of a topic's id as tells it from an earlier one of the same name.
-fn name_of(topic: TopicId) -> String {
-    topic.to_string().get(..8).unwrap_or_default().to_owned()
+    fn is_readable(&self) -> bool {
+        self.trouble.as_ref().is_none_or(|trouble| trouble.is_readable)
+    }
+
+    /// Whether there is something to be told.
+    fn is_ready(&self) -> Result<bool, BrokerError> {
+        if self.trouble.as_ref().is_some_and(|trouble| !trouble.is_told) {
+            return Ok(true);
+        }
+        Ok(self.is_readable() && self.next != Some(self.partition.bounds()?.high_watermark.0))
+    }
 }
 
 /// Reads what a client follows.
@@ -85,6 +108,8 @@ pub(super) struct Follower {
     turn: usize,
     form: Form,
     events: mpsc::Sender<Bytes>,
+    /// Held by each piece that the client has not taken.
+    on_its_way: Arc<()>,
 }
 
 impl Follower {
@@ -97,41 +122,49 @@ impl Follower {
         events: mpsc::Sender<Bytes>,
     ) -> Self {
         let Client { caller, broker } = client;
-        Self { caller, broker, topic, ids, followed, turn: 0, form, events }
+        Self { caller, broker, topic, ids, followed, turn: 0, form, events, on_its_way: Arc::default() }
     }
 
     /// Until the client goes, the broker stops, or something is wrong.
     pub(super) async fn run(mut self) {
+        let events = self.events.clone();
         // Says to the client, and to what stands between, that the stream has begun.
-        if !self.send(Bytes::from_static(b": here\n\n")).await {
+        if events.send(Bytes::from_static(b": here\n\n")).await.is_err() {
             return;
         }
-        loop {
+        let mut said = Instant::now();
+        // What is read has its place already, so that it waits for none in memory.
+        while let Some(place) = self.place(&events).await {
             let piece = match self.next_piece().await {
+                Ok(Some(nothing)) if nothing.is_empty() && said.elapsed() >= ALIVE_INTERVAL => alive(),
                 Ok(Some(piece)) => piece,
                 Ok(None) => return,
-                Err(problem) => {
-                    let told = serde_json::to_string(&problem).unwrap_or_default();
-                    // Whoever is gone needs no reason.
-                    let _is_there = self.send(format!("event: error\ndata: {told}\n\n").into()).await;
-                    return;
-                }
+                Err(problem) => return place.send(event::error(&problem).into()),
             };
-            if !self.send(piece).await {
-                return;
+            if !piece.is_empty() {
+                place.send(piece);
+                said = Instant::now();
             }
         }
     }
 
-    /// Answers whether to go on. A client that takes nothing does not hold up a stop.
-    async fn send(&self, piece: Bytes) -> bool {
+    /// A place for what is sent next; none where the client is gone, or the broker stops: one that takes nothing does not hold up that.
+    async fn place<'a>(&mut self, events: &'a mpsc::Sender<Bytes>) -> Option<mpsc::Permit<'a, Bytes>> {
+        let quick = tokio::select! {
+            quick = timeout(SET_PATIENCE, events.reserve()) => quick,
+            () = self.broker.stopping() => return None,
+        };
+        if let Ok(place) = quick {
+            return place.ok();
+        }
+        self.close_sets();
         tokio::select! {
-            sent = self.events.send(piece) => sent.is_ok(),
-            () = self.broker.stopping() => false,
+            place = events.reserve() => place.ok(),
+            () = self.broker.stopping() => None,
         }
     }
 
-    /// The next piece; none where the client has gone or the broker stops.
+    /// The next piece, which is empty where there was no room for it; none where the client has gone or the broker stops.
     async fn next_piece(&mut self) -> Result<Option<Bytes>, Problem> {
         if self.broker.is_stopping() {
             return Ok(None);
@@ -139,9 +172,12 @@ impl Follower {
         self.follow_new_ones()?;
         let mut ready = self.ready()?;
         if ready.is_none() {
+            self.check_that_some_move()?;
             tokio::select! {
-                moved = any_moves(&self.followed) => moved?,
-                () = tokio::time::sleep(ALIVE_INTERVAL) => {}
+                (at, moved) = any_moves(&self.followed) => if let Err(error) = moved {
+                    self.lose(at, error, true)?;
+                },
+                () = sleep(ALIVE_INTERVAL) => {}
                 () = self.broker.stopping() => return Ok(None),
                 () = self.events.closed() => return Ok(None),
             }
@@ -152,23 +188,72 @@ impl Follower {
             return Err(hermit_broker::LoginRefused::Wrong.into());
         }
         self.caller.check_topic(&self.topic, AccessOperations::CONSUME)?;
-        let Some(at) = ready else {
-            return Ok(Some(Bytes::from_static(b": alive\n\n")));
-        };
+        let Some(at) = ready else { return Ok(Some(alive())) };
         self.turn = at + 1;
-        self.read(at).await.map(Some)
+        if let Some(told) = self.trouble_of(at)? {
+            return Ok(Some(told));
+        }
+        if let Some(piece) = self.read(at).await? {
+            return Ok(Some(piece));
+        }
+        tokio::select! {
+            () = sleep(ROOM_INTERVAL) => Ok(Some(Bytes::new())),
+            () = self.broker.stopping() => Ok(None),
+            () = self.events.closed() => Ok(None),
+        }
     }
 
     /// Of the partitions that have something new, the one whose turn it is.
-    fn ready(&self) -> Result<Option<usize>, Problem> {
+    fn ready(&mut self) -> Result<Option<usize>, Problem> {
         let count = self.followed.len();
         for at in (0..count).map(|step| (self.turn + step) % count) {
             let Some(followed) = self.followed.get(at) else { continue };
-            if followed.next < followed.partition.bounds()?.high_watermark.0 {
-                return Ok(Some(at));
+            match followed.is_ready() {
+                Ok(false) => {}
+                Ok(true) => return Ok(Some(at)),
+                Err(error) => {
+                    self.lose(at, error, false)?;
+                    return Ok(Some(at));
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Nothing more comes from a partition, but for what is there if that can be read. Where it is the only one, or the topic is gone, the stream ends.
+    fn lose(&mut self, at: usize, error: BrokerError, is_readable: bool) -> Result<(), Problem> {
+        if matches!(error, BrokerError::UnknownTopic { .. }) {
+            return Err(error.into());
+        }
+        self.give_up(at, error.into(), is_readable)
+    }
+
+    fn give_up(&mut self, at: usize, problem: Problem, is_readable: bool) -> Result<(), Problem> {
+        if self.followed.len() == 1 {
+            return Err(problem);
+        }
+        if let Some(followed) = self.followed.get_mut(at) {
+            followed.open = None;
+            followed.trouble = Some(Trouble { problem, is_readable, is_told: false });
+        }
+        Ok(())
+    }
+
+    /// What is to be told of a partition from which nothing more comes, once.
+    fn trouble_of(&mut self, at: usize) -> Result<Option<Bytes>, Problem> {
+        let Some(followed) = self.followed.get_mut(at) else { return Ok(None) };
+        let Some(trouble) = followed.trouble.as_mut().filter(|trouble| !trouble.is_told) else { return Ok(None) };
+        trouble.is_told = true;
+        Ok(Some(event::down(followed.partition.id().0, &trouble.problem)?.into()))
+    }
+
+    /// A stream from which nothing can come any more ends.
+    fn check_that_some_move(&self) -> Result<(), Problem> {
+        if self.followed.iter().any(|followed| followed.trouble.is_none()) {
+            return Ok(());
+        }
+        let last = self.followed.iter().filter_map(|followed| followed.trouble.as_ref()).next_back();
+        Err(last.map_or_else(Problem::internal, |trouble| trouble.problem.clone()))
     }
 
     /// Partitions that were added are followed from their beginning.
@@ -176,92 +261,190 @@ impl Follower {
         let Ids::OfTopic(id) = self.ids else { return Ok(()) };
         let topic = self.broker.topic(&TopicName::new(&self.topic)?)?;
         if topic.meta.id == id {
+            // Who came again could not go on.
+            check_partitions(topic.partitions().len())?;
             for partition in topic.partitions().iter().skip(self.followed.len()) {
-                self.followed.push(Followed { partition: Arc::clone(partition), next: partition.bounds()?.log_start.0 });
+                self.followed.push(Followed::begin(partition, Some(0), || Ok(partition.bounds()?.log_start.0))?);
             }
         }
         Ok(())
     }
 
-    async fn read(&mut self, at: usize) -> Result<Bytes, Problem> {
-        let Some(followed) = self.followed.get(at) else { return Err(Problem::internal()) };
-        let (broker, partition, next) = (self.broker.clone(), Arc::clone(&followed.partition), followed.next);
-        let log_start = partition.bounds()?.log_start.0;
-        if self.ids != Ids::Offset && next < log_start {
-            return Ok(self.gap(at, log_start));
-        }
-        let most = Most { bytes: PIECE_BYTES, records: PIECE_RECORDS, form: self.form };
-        let (piece, room) = searching(&self.broker, move || {
-            let mut room = Room::new(&broker, PIECE_BYTES as u64);
-            let piece = fetch::read(&broker, &partition, next, most, &mut room)?;
-            Ok((piece, room))
+    /// What is next of a partition; none where there is no room for it now.
+    async fn read(&mut self, at: usize) -> Result<Option<Bytes>, Problem> {
+        let count = self.followed.len();
+        let Some(followed) = self.followed.get_mut(at) else { return Err(Problem::internal()) };
+        let next = followed.next.unwrap_or_default();
+        let (broker, partition, mut open) = (self.broker.clone(), Arc::clone(&followed.partition), followed.open.take());
+        let most = Most {
+            bytes: PIECE_BYTES,
+            records: PIECE_RECORDS,
+            form: self.form,
+            around_bytes: self.ids.around_bytes(count),
+            break_bytes: BREAK_BYTES,
+            keeps_sets: true,
+        };
+        // What a client does not take is lent but for one piece.
+        let free_bytes = if Arc::strong_count(&self.on_its_way) == 1 { PIECE_BYTES as u64 } else { 0 };
+        let (told, room, open) = searching(&self.broker, move || {
+            let mut room = Room::new(&broker, free_bytes, PIECE_BYTES as u64);
+            let told = fetch::read(&broker, &partition, next, most, &mut room, &mut open);
+            Ok((told, room, open))
         })
         .await?;
+        match told {
+            Ok(piece) => self.events_of(at, piece, room, open).map(Some),
+            Err(Stop::NoRoom) => {
+                // The room that is missing may be what its own sets have.
+                self.close_sets();
+                Ok(None)
+            }
+            Err(Stop::Skip { next: behind, why, .. }) if behind != next => self.gap(at, behind, why).map(Some),
+            Err(Stop::Skip { problem, .. } | Stop::Failed(problem)) => {
+                self.give_up(at, problem, false)?;
+                Ok(Some(Bytes::new()))
+            }
+        }
+    }
+
+    /// The events of a piece.
+    fn events_of(&mut self, at: usize, piece: Piece, room: Room, open: Option<OpenSet>) -> Result<Bytes, Problem> {
         let last = piece.records.len().saturating_sub(1);
-        let mut text = String::with_capacity(piece.bytes);
+        let mut text = Vec::with_capacity(piece.text_bytes.saturating_add(self.ids.long_bytes(self.followed.len())));
         for (number, record) in piece.records.into_iter().enumerate() {
             let is_last = number == last;
-            let next = if is_last { piece.next } else { record.offset.saturating_add(1) };
-            self.event(at, record, next, is_last, &mut text)?;
+            if let Some(followed) = self.followed.get_mut(at) {
+                // An id of one partition is that of a record.
+                followed.next = Some(if is_last && self.ids != Ids::Offset { piece.next } else { record.next });
+            }
+            event::record(self.ids, at, record, is_last, &self.followed, &mut text)?;
         }
         if let Some(followed) = self.followed.get_mut(at) {
-            followed.next = piece.next;
-        }
-        // Where there was nothing but offsets without records the client hears that the stream lives.
-        if text.is_empty() {
-            return Ok(Bytes::from_static(b": gap\n\n"));
+            followed.next = Some(piece.next);
         }
         // What is beyond a piece: the records and what they were read from are no more.
         let loan = room.keep(text.len() as u64);
-        Ok(Bytes::from_owner(LentText { text, _loan: loan }))
+        self.keep(at, open);
+        // Where there was nothing but offsets without records the client hears that the stream lives.
+        if text.is_empty() {
+            return Ok(alive());
+        }
+        Ok(Bytes::from_owner(Lent { text, _loan: loan, _on_its_way: Arc::clone(&self.on_its_way) }))
     }
 
-    /// Writes one event. JSON as it was stored may have several lines.
-    fn event(&mut self, at: usize, mut record: RecordOut, next: u64, is_last: bool, out: &mut String) -> Result<(), Problem> {
+    /// Keeps the rest of a set, where there is room for it and for others.
+    fn keep(&mut self, at: usize, open: Option<OpenSet>) {
+        let most_bytes = self.broker.max_loan_bytes() / 4;
+        let kept = self.followed.iter().filter_map(|followed| followed.open.as_ref());
+        let kept_bytes: u64 = kept.map(|set| set.bytes.len() as u64).sum();
+        let fits = |set: &OpenSet| kept_bytes.saturating_add(set.bytes.len() as u64) <= most_bytes;
+        let open = open.filter(fits).and_then(|mut set| set.lend(&self.broker).then_some(set));
         if let Some(followed) = self.followed.get_mut(at) {
-            followed.next = next;
-            record.partition = (self.ids != Ids::Offset).then_some(followed.partition.id().0);
+            followed.open = open;
         }
-        if is_last || self.ids == Ids::Offset || self.followed.len() <= FEW_PARTITIONS {
-            self.ids.write(&record, &self.followed, out);
-        }
-        let json = serde_json::to_string(&record).map_err(|_impossible| Problem::internal())?;
-        for line in json.split(['\n', '\r']) {
-            out.push_str("data: ");
-            out.push_str(line);
-            out.push('\n');
-        }
-        out.push('\n');
-        Ok(())
     }
 
-    /// Goes on behind what retention has deleted, and says so: a stream of many partitions must not end for one of them.
-    fn gap(&mut self, at: usize, log_start: u64) -> Bytes {
-        let Some(followed) = self.followed.get_mut(at) else { return Bytes::new() };
-        let (partition, from) = (followed.partition.id().0, std::mem::replace(&mut followed.next, log_start));
-        format!("event: gap\ndata: {{\"partition\":{partition},\"from\":{from},\"next\":{log_start}}}\n\n").into()
+    fn close_sets(&mut self) {
+        for followed in &mut self.followed {
+            followed.open = None;
+        }
+    }
+
+    /// Goes on behind what cannot be told, and says so: a stream must not end for it, as it would again for who comes again.
+    fn gap(&mut self, at: usize, behind: u64, why: Why) -> Result<Bytes, Problem> {
+        let Some(followed) = self.followed.get_mut(at) else { return Err(Problem::internal()) };
+        let from = followed.next.replace(behind);
+        Ok(event::gap(self.ids, at, from, why, &self.followed)?.into())
     }
 }
 
-/// Resolves when there is something new in any of them, or one of them is no more.
-async fn any_moves(followed: &[Followed]) -> Result<(), BrokerError> {
-    let mut waits: Vec<_> =
-        followed.iter().map(|followed| Box::pin(followed.partition.wait_for(Offset(followed.next.saturating_add(1))))).collect();
+const fn alive() -> Bytes {
+    Bytes::from_static(b": alive\n\n")
+}
+
+/// Resolves when there is something new in any of those that move, or one of them moves no more.
+async fn any_moves(followed: &[Followed]) -> (usize, Result<(), BrokerError>) {
+    let moving = followed.iter().enumerate().filter(|(_, followed)| followed.trouble.is_none());
+    let mut waits: Vec<_> = moving
+        .map(|(at, followed)| {
+            let behind = Offset(followed.next.unwrap_or_default().saturating_add(1));
+            (at, Box::pin(followed.partition.wait_for(behind)))
+        })
+        .collect();
     poll_fn(|cx| {
-        let mut polled = waits.iter_mut().map(|wait| wait.as_mut().poll(cx));
-        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        for (at, wait) in &mut waits {
+            if let Poll::Ready(moved) = wait.as_mut().poll(cx) {
+                return Poll::Ready((*at, moved));
+            }
+        }
+        Poll::Pending
     })
     .await
 }
 
-/// Given back when the last of the text was sent.
-struct LentText {
-    text: String,
-    _loan: Loan,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
 
-impl AsRef<[u8]> for LentText {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
+    use bytes::BytesMut;
+    use hermit_broker::Shown;
+    use hermit_broker::proto::record_set::{NewRecord, RecordSetBuilder};
+    use hermit_broker::proto::session::TopicConfig;
+    use hermit_broker::proto::{Codec, PartitionId, ProducedFrame};
+    use hermit_broker::testing::TestBroker;
+
+    use super::*;
+    use crate::sets::UNPACKED;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+    const RECORDS: u32 = 5000;
+
+    async fn follower(test: &TestBroker, events: mpsc::Sender<Bytes>) -> Follower {
+        let broker = test.broker().clone();
+        let topic = broker.create_topic("t", 1, &TopicConfig::default()).unwrap();
+        let mut set = RecordSetBuilder::new(0);
+        for _ in 0..RECORDS {
+            set.append(&NewRecord { timestamp_ms: 0, key: None, value: Some(b"a value of a record"), headers: &[] }).unwrap();
+        }
+        let set = set.finish(Codec::Zstd).unwrap();
+        let frame = ProducedFrame::record_set(0, Codec::Zstd, RECORDS, &set).to_vec().unwrap();
+        let mut batch = broker.parse(BytesMut::from(&frame[..])).unwrap();
+        let partition = topic.partition(PartitionId(0)).unwrap();
+        broker.append(&broker.writable(topic.meta.id, PartitionId(0)).unwrap(), &mut batch).unwrap().committed().await.unwrap();
+        let caller = broker.log_in(Shown::Nothing, "127.0.0.1:1".parse().unwrap(), true).await.unwrap();
+        let followed = vec![Followed::new(Arc::clone(partition), 0)];
+        Follower::new(Client { caller, broker }, "t".to_owned(), Ids::OfTopic(topic.meta.id), followed, Form::Text, events)
+    }
+
+    #[tokio::test]
+    async fn a_set_is_unpacked_once_and_what_a_client_does_not_take_is_lent() {
+        let test = TestBroker::start_async().await.unwrap();
+        let (events, mut received) = mpsc::channel(1);
+        let following = tokio::spawn(follower(&test, events).await.run());
+        let mut pieces = Vec::new();
+        let mut told = 0;
+        while told < RECORDS as usize {
+            let piece = tokio::time::timeout(PATIENCE, received.recv()).await.unwrap().unwrap();
+            let text = std::str::from_utf8(&piece).unwrap();
+            assert!(!text.contains("event: "), "{text}");
+            told += text.matches("data: {").count();
+            pieces.push(piece);
+        }
+        assert_eq!(told, RECORDS as usize);
+        // With more and more room, until it fits.
+        let unpacked = UNPACKED.load(Ordering::Relaxed);
+        assert!(pieces.len() > 8 && unpacked < 5, "{unpacked} times for {} pieces", pieces.len());
+        // The first piece has its place, the others not; and nothing is left of the set.
+        let lent = pieces.iter().filter(|piece| piece.len() > 20).skip(1).map(|piece| piece.len() as u64).sum::<u64>();
+        let is_lent = async {
+            while test.broker().inflight_bytes() != lent {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, is_lent).await.unwrap();
+        drop(pieces);
+        drop(received);
+        tokio::time::timeout(PATIENCE, following).await.unwrap().unwrap();
+        assert_eq!(test.broker().inflight_bytes(), 0);
     }
 }

@@ -3,6 +3,7 @@
 mod broker;
 mod connections;
 mod docs;
+mod event;
 mod follow;
 mod groups;
 mod partitions;

@@ -29,6 +29,10 @@ use crate::room::Room;
 use crate::schema::Stored;
 use crate::stage::Standing;
 
+/// A body, what is unescaped of it, the record set, and the frame.
+const COPIES: u64 = 4;
+/// Those that are lent as it comes.
+const RECEIVED_COPIES: u64 = 2;
 /// From here on a body is decoded on a thread of its own.
 const SMALL_BODY_BYTES: usize = 64 << 10;
 /// Headers of the request that become headers of the record, in a raw produce.
@@ -77,14 +81,23 @@ pub(super) async fn produce(
             "of JSON, key, partition and time stand in the record; in the query they are for raw bodies",
         ));
     }
-    let received = receive(body, &parts.headers, &client.broker, standing.config(), u64::MAX).await?;
+    let most = client.broker.max_loan_bytes() / COPIES;
+    let received = receive(body, &parts.headers, &client.broker, standing.config(), most).await?;
+    let mut room = Room::new(&client.broker, 0, 0);
+    room.take((received.bytes.len() as u64).saturating_mul(COPIES - RECEIVED_COPIES)).map_err(|_now| Problem::throttled_body())?;
     // A body may take its time.
     client.check_topic(&topic, AccessOperations::PRODUCE)?;
     let topic = to_write(&client, &topic).await?;
     let caller = client.caller.clone();
     let small = received.bytes.len() < SMALL_BODY_BYTES;
     let work = move || {
-        if is_json { append_json(&caller, &topic, &received) } else { append_raw(&caller, &topic, &received, &raw, &parts.headers) }
+        let appending = if is_json {
+            append_json(&caller, &topic, &received)
+        } else {
+            append_raw(&caller, &topic, &received, &raw, &parts.headers)
+        };
+        drop(room);
+        appending
     };
     let appending = if small { work()? } else { blocking(work).await? };
     Ok(Answer(appending.stored().await?))
@@ -172,6 +185,8 @@ pub(super) struct Fetch {
     form: Form,
 }
 
+/// An answer without records, and more.
+const HEAD_BYTES: usize = 128;
 const LONGEST_WAIT_MS: u64 = 60_000;
 const MOST_BYTES: usize = 4 << 20;
 const MOST_RECORDS: usize = 10_000;
@@ -189,7 +204,8 @@ impl Fetch {
         if self.offset.is_some() && self.time_ms.is_some() {
             return Err(Problem::bad("time_ms", "give offset or time_ms, not both"));
         }
-        Ok(Most { bytes, records, form: self.form })
+        // A comma goes around each of them.
+        Ok(Most { bytes, records, form: self.form, around_bytes: 1, break_bytes: 0, keeps_sets: false })
     }
 }
 
@@ -226,10 +242,12 @@ pub(super) async fn fetch(
     }
     let broker = client.broker.clone();
     let (body, loan) = searching(&client.broker, move || {
-        let mut room = Room::new(&broker, 0);
-        let Piece { records, next, .. } = fetch::read(&broker, &partition, from, most, &mut room)?;
+        let mut room = Room::new(&broker, HEAD_BYTES as u64, HEAD_BYTES as u64);
+        let Piece { records, text_bytes, next } = fetch::read(&broker, &partition, from, most, &mut room, &mut None)?;
         let fetched = Fetched { records, next_offset: next, high_watermark: partition.bounds()?.high_watermark.0 };
-        let body = serde_json::to_vec(&fetched).map_err(|_impossible| Problem::internal())?;
+        // It does not grow, which would take as much again.
+        let mut body = Vec::with_capacity(text_bytes.saturating_add(HEAD_BYTES));
+        serde_json::to_writer(&mut body, &fetched).map_err(|_impossible| Problem::internal())?;
         let loan = room.keep(body.len() as u64);
         Ok((body, loan))
     })

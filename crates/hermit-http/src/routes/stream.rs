@@ -17,7 +17,8 @@ use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa::IntoParams;
 
-use super::follow::{Followed, Follower, Ids};
+use super::event::Ids;
+use super::follow::{Followed, Follower, check_partitions};
 use super::groups::Place;
 use super::partitions::{at_time, find};
 use super::records::begin;
@@ -44,7 +45,8 @@ pub(super) struct From {
     form: Form,
 }
 
-/// Streams the records of a partition as they become readable: server-sent events, whose ids are offsets. An event `error` tells a problem, and is the last one.
+/// Streams the records of a partition as they become readable: server-sent events, whose ids are offsets. An event `gap` tells which offsets are left out, and for which reason; an
+/// event `error` tells a problem, and is the last one.
 #[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/stream", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), From), responses((status = 200, description = "Events with a record each", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
 pub(super) async fn stream(
     State(standing): State<Arc<Standing>>,
@@ -67,7 +69,7 @@ pub(super) async fn stream(
         None if from.offset.is_none() && from.time_ms.is_none() => partition.bounds()?.high_watermark.0,
         None => begin(&client.broker, &partition, from.offset, from.time_ms).await?,
     };
-    begun(&standing, client, topic, Ids::Offset, vec![Followed { partition, next }], from.form)
+    begun(&standing, client, topic, Ids::Offset, vec![Followed::new(partition, next)], from.form)
 }
 
 /// Where a stream of all partitions begins, and how it tells values.
@@ -86,12 +88,10 @@ pub(super) struct FromAll {
     form: Form,
 }
 
-/// Most partitions of a stream: each event's id tells where to go on in each of them, and comes back in the head of a request.
-const MOST_PARTITIONS: usize = 256;
-
 /// Streams the records of all partitions of a topic as they become readable: server-sent events with a record each, in the order of offsets within a partition. The id of an event
 /// says where to go on in all partitions; where they are more than 16, not every event has one, and what came behind the last id comes again. Partitions that are added are
-/// followed from their beginning. An event `gap` tells that records were deleted before they could be sent; an event `error` tells a problem, and is the last one.
+/// followed from their beginning. An event `gap` tells which offsets of a partition are left out, and for which reason; an event `down` that nothing more will come of a partition; an event `error`
+/// tells a problem, and is the last one.
 #[utoipa::path(get, path = "/api/v1/topics/{topic}/stream", tag = "records", params(("topic" = String, Path, description = "The topic; one with at most 256 partitions"), FromAll), responses((status = 200, description = "Events with a record each, which has its partition", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
 pub(super) async fn stream_all(
     State(standing): State<Arc<Standing>>,
@@ -105,12 +105,7 @@ pub(super) async fn stream_all(
         return Err(Problem::bad("time_ms", "give place or time_ms, not both"));
     }
     let topic = client.broker.topic(&TopicName::new(&name)?)?;
-    if topic.partitions().len() > MOST_PARTITIONS {
-        let detail = format!(
-            "a stream has at most {MOST_PARTITIONS} partitions: follow them one by one, or as a group over the native port"
-        );
-        return Err(Problem::bad("topic", detail));
-    }
+    check_partitions(topic.partitions().len())?;
     let last = last_event(&headers)?.map(|last| Ids::parse(last, &topic)).transpose()?;
     let form = from.form;
     let followed = searching(&client.broker, move || first_of_all(&topic, last.as_deref(), &from)).await?;
@@ -119,17 +114,22 @@ pub(super) async fn stream_all(
 }
 
 /// The first offsets to read.
-fn first_of_all(topic: &Topic, last: Option<&[u64]>, from: &FromAll) -> Result<Vec<Followed>, Problem> {
+fn first_of_all(topic: &Topic, last: Option<&[Option<u64>]>, from: &FromAll) -> Result<Vec<Followed>, Problem> {
     let first = topic.partitions().iter().enumerate().map(|(number, partition)| {
-        let bounds = partition.bounds()?;
-        let next = match (last, from.time_ms, from.place) {
-            // Partitions that were added since are read from their beginning.
-            (Some(last), ..) => last.get(number).copied().unwrap_or(bounds.log_start.0),
-            (None, Some(time_ms), _) => at_time(partition, time_ms)?,
-            (None, None, Some(Place::Earliest)) => bounds.log_start.0,
-            (None, None, Some(Place::Latest) | None) => bounds.high_watermark.0,
+        let told = last.map(|last| last.get(number).copied());
+        let begin = || {
+            let bounds = partition.bounds()?;
+            Ok(match (told, from.time_ms, from.place) {
+                (Some(Some(Some(next))), ..) => next,
+                // Partitions that were added since are read from their beginning.
+                (Some(None), ..) => bounds.log_start.0,
+                (_, Some(time_ms), _) => at_time(partition, time_ms)?,
+                (_, None, Some(Place::Earliest)) => bounds.log_start.0,
+                (_, None, Some(Place::Latest) | None) => bounds.high_watermark.0,
+            })
         };
-        Ok(Followed { partition: Arc::clone(partition), next })
+        let known = told.and_then(|told| told.unwrap_or(Some(0)));
+        Followed::begin(partition, known, begin)
     });
     first.collect()
 }
