@@ -71,10 +71,10 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     Ok(Some(Http { server, address, serving }))
 }
 
-/// As much of its connections as the native port gives one address of its own: who serves clients behind a proxy or an address translation has said so there.
-fn share_of_address(connections: usize, limits: &Limits) -> usize {
+/// As much of its connections as the native port gives one address of its own, two at least: who serves clients behind a proxy or an address translation has said so there.
+pub(crate) fn share_of_address(connections: usize, limits: &Limits) -> usize {
     let share = connections.saturating_mul(limits.max_connections_per_address.min(limits.max_connections));
-    share.div_ceil(limits.max_connections.max(1)).max(1)
+    share.div_ceil(limits.max_connections.max(1)).max(2)
 }
 
 fn is_taken(error: &anyhow::Error) -> bool {
@@ -90,6 +90,6 @@ mod tests {
         let share = |max_connections, max_connections_per_address| {
             share_of_address(1024, &Limits { max_connections, max_connections_per_address, ..Limits::default() })
         };
-        assert_eq!([share(10_000, 5000), share(100, 100), share(100, 5000), share(10_000, 1)], [512, 1024, 1024, 1]);
+        assert_eq!([share(10_000, 5000), share(100, 100), share(100, 5000), share(10_000, 1)], [512, 1024, 1024, 2]);
     }
 }

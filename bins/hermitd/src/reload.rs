@@ -7,6 +7,7 @@ use hermit_http::HttpServer;
 use tracing_subscriber::EnvFilter;
 
 use crate::descriptors;
+use crate::http::share_of_address;
 use crate::logs::LogFilter;
 use crate::settings::finding::Findings;
 use crate::settings::table::{Change, settings};
@@ -82,6 +83,7 @@ impl Reload {
         }
         if let Some(http) = &self.http {
             http.show_partitions(settings.metrics_per_partition);
+            http.limit_addresses(share_of_address(http.config().max_connections, &settings.broker.limits));
             if let Some(tls) = &settings.http_tls
                 && let Err(error) = http.reload_tls(tls)
             {

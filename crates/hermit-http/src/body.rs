@@ -1,6 +1,7 @@
 //! Bodies of requests: within the broker's budget, in time, and what they claim to be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -14,10 +15,13 @@ use tokio::time::Instant;
 use crate::config::HttpConfig;
 use crate::problem::Problem;
 use crate::stage::Standing;
-use crate::stream::{at_rate, later};
+use crate::stream::Pace;
 
 /// What is decoded takes as much again.
 const COPIES: u64 = 2;
+
+/// What a body has left to come once the broker stops: it is refused then, so that no slow client makes a stop long, and may be sent again.
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// A body that was received, and its room in the budget.
 #[derive(Debug)]
@@ -43,17 +47,25 @@ pub(crate) async fn receive(
     }
     let (mut body, mut loan, mut received) = (body, broker.loan(), BytesMut::new());
     let mut only = None;
-    let began = Instant::now();
+    let mut pace = Pace::new(config.body_timeout, config.min_rate);
+    let stop = async {
+        broker.stopping().await;
+        tokio::time::sleep(STOP_GRACE).await;
+    };
+    let mut stop = std::pin::pin!(stop);
     loop {
         let so_far = (received.len() + only.as_ref().map_or(0, Bytes::len)) as u64;
-        let all = later(began, config.body_timeout.saturating_add(at_rate(so_far, config.min_rate)));
-        let next = later(Instant::now(), config.body_timeout);
-        let frame = tokio::time::timeout_at(next.min(all), body.frame()).await;
-        let late =
-            |_elapsed| Problem::new(StatusCode::REQUEST_TIMEOUT, "TimedOut", "the body does not come, or too slowly").field("body");
-        let Some(frame) = frame.map_err(late)? else { break };
+        let until = pace.waits(Instant::now());
+        let frame = tokio::select! {
+            frame = tokio::time::timeout_at(until, body.frame()) => frame.map_err(|_elapsed| late())?,
+            () = &mut stop => return Err(Problem::stopping()),
+        };
+        let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| Problem::bad("body", format!("the body cannot be read: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
+        if !pace.took(data.len(), Instant::now()) {
+            return Err(late());
+        }
         let more = data.len() as u64;
         if so_far.saturating_add(more) > most {
             return Err(too_large());
@@ -73,6 +85,10 @@ pub(crate) async fn receive(
         }
     }
     Ok(Received { bytes: only.unwrap_or_else(|| received.freeze()), _loan: loan })
+}
+
+fn late() -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "TimedOut", "the body does not come, or too slowly").field("body")
 }
 
 /// The type of a body, without parameters, in lower case.
@@ -140,4 +156,58 @@ pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T,
     let path = serde_path_to_error::deserialize::<_, T>(&mut json).err().map(|error| error.path().to_string());
     let field = path.filter(|path| path != "." && !path.is_empty()).unwrap_or_else(|| "body".to_owned());
     Err(Problem::bad(&field, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+
+    use axum::response::IntoResponse as _;
+    use hermit_broker::testing::TestBroker;
+    use hyper::body::Frame;
+    use tokio::time::Sleep;
+
+    use super::*;
+
+    /// Much at once, then a byte after each pause, without end.
+    struct Trickle {
+        burst: Option<Bytes>,
+        pause: Duration,
+        next: Pin<Box<Sleep>>,
+    }
+
+    impl Trickle {
+        fn new(burst: usize, pause: Duration) -> Self {
+            Self { burst: Some(vec![7; burst].into()), pause, next: Box::pin(tokio::time::sleep(pause)) }
+        }
+    }
+
+    impl hyper::body::Body for Trickle {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if let Some(burst) = self.burst.take() {
+                return Poll::Ready(Some(Ok(Frame::data(burst))));
+            }
+            ready!(self.next.as_mut().poll(cx));
+            let pause = self.pause;
+            self.next.set(tokio::time::sleep(pause));
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_came_fast_is_no_credit_for_what_comes_slowly() {
+        let test = TestBroker::start_async().await.unwrap();
+        tokio::time::pause();
+        let began = Instant::now();
+        let body = Body::new(Trickle::new(1 << 20, Duration::from_secs(25)));
+        let received = receive(body, &HeaderMap::new(), test.broker(), &HttpConfig::default(), u64::MAX).await;
+        assert_eq!(received.unwrap_err().into_response().status(), 408);
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert_eq!(test.broker().inflight_bytes(), 0);
+    }
 }

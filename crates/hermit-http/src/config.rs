@@ -8,8 +8,8 @@ pub struct HttpConfig {
     /// Most connections at a time. Default 1,024, at least 1. Where one more comes, one that waits for a request is closed. Requests that are under way have fifteen sixteenths
     /// of them, streams among these three quarters. One costs some 10 KiB and a descriptor.
     pub max_connections: usize,
-    /// Most connections at a time from one address (IPv6: from one /64 network). Default 512, at least 1. Behind a proxy all clients are one address: then it should be
-    /// `max_connections`.
+    /// Most connections at a time from one address (IPv6: from one /64 network). Default 512, at least 2. Requests and streams that are under way have fifteen sixteenths of them, and
+    /// leave one at least. Behind a proxy all clients are one address: then it should be `max_connections`.
     pub max_connections_per_address: usize,
     /// Time for a TLS handshake. Default 5 s.
     pub handshake_timeout: Duration,
@@ -17,7 +17,7 @@ pub struct HttpConfig {
     pub max_handshakes: usize,
     /// Time for the head of a request, and that a connection may be idle between two requests. Default 30 s.
     pub header_timeout: Duration,
-    /// A body once begun must bring a byte in this time, and all of it in this time and what it takes at `min_rate`. Default 30 s.
+    /// What a client may be behind `min_rate` in sending a body; what comes faster is no credit for later. Default 30 s.
     pub body_timeout: Duration,
     /// What a client may be behind `min_rate` in taking what is sent to it. Default 60 s.
     pub write_timeout: Duration,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -14,7 +15,7 @@ use crate::config::HttpConfig;
 #[derive(Debug)]
 pub(crate) struct Door {
     max: usize,
-    max_per_address: usize,
+    max_per_address: AtomicUsize,
     #[cfg(feature = "tls")]
     max_handshakes: usize,
     requests: Arc<Semaphore>,
@@ -68,7 +69,7 @@ impl Door {
         let room = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         Arc::new(Self {
             max,
-            max_per_address: config.max_connections_per_address.max(1),
+            max_per_address: AtomicUsize::new(config.max_connections_per_address),
             #[cfg(feature = "tls")]
             max_handshakes: config.max_handshakes.max(1),
             requests: room(requests),
@@ -77,13 +78,23 @@ impl Door {
         })
     }
 
+    /// From now on an address gets so many connections. Those that are there stay.
+    pub(crate) fn limit_addresses(&self, max_connections_per_address: usize) {
+        self.max_per_address.store(max_connections_per_address, Ordering::Relaxed);
+    }
+
+    /// Of two, one can be kept for who asks whether the broker lives.
+    fn max_per_address(&self) -> usize {
+        self.max_per_address.load(Ordering::Relaxed).max(2)
+    }
+
     /// Lets a connection in, to wait for its first request. Where that makes too many, one that waits has to go: of the same address, where those are too many, else the one that
     /// has waited longest of the address that has most of them, so that a flood from one address puts out its own. `None` where nobody can go.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let network = Network::of(address);
         let mut state = self.state.lock();
-        if state.by_address.get(&network).is_some_and(|counts| counts.all >= self.max_per_address) && !state.put_out(Some(network))
-        {
+        let from_there = state.by_address.get(&network).map_or(0, |counts| counts.all);
+        if from_there >= self.max_per_address() && !state.put_out(Some(network)) {
             return None;
         }
         if state.places.len() >= self.max && !state.put_out(None) {
@@ -116,16 +127,20 @@ impl State {
         self.waiting.insert(number, place);
     }
 
-    /// Answers whether the place is still there.
-    fn wait_no_more(&mut self, place: u64) -> bool {
-        let Some(held) = self.places.get_mut(&place) else { return false };
+    /// How many of the address of a place have a request; `None` where the place is gone.
+    fn busy_beside(&self, place: u64) -> Option<usize> {
+        let counts = self.by_address.get(&self.places.get(&place)?.network)?;
+        Some(counts.all.saturating_sub(counts.waiting))
+    }
+
+    fn wait_no_more(&mut self, place: u64) {
+        let Some(held) = self.places.get_mut(&place) else { return };
         if let Some(number) = held.waits.take() {
             self.waiting.remove(&number);
             if let Some(counts) = self.by_address.get_mut(&held.network) {
                 counts.waiting = counts.waiting.saturating_sub(1);
             }
         }
-        true
     }
 
     /// Answers whether somebody had to go.
@@ -200,11 +215,18 @@ impl Place {
         Shaking { place: self }
     }
 
-    /// The connection has a request, until what this gives is dropped; `None` where there are too many.
+    /// The connection has a request, until what this gives is dropped; `None` where there are too many, of all or of its address.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Busy> {
         let permit = Arc::clone(&self.door.requests).try_acquire_owned().ok()?;
-        let is_in = self.door.state.lock().wait_no_more(self.number);
-        is_in.then(|| Busy { place: Arc::clone(self), _permit: permit })
+        let max = self.door.max_per_address();
+        let mut state = self.door.state.lock();
+        // As of all places: what no request of the address can take lets its probes in.
+        if state.busy_beside(self.number)? >= max - (max / 16).clamp(1, 64) {
+            return None;
+        }
+        state.wait_no_more(self.number);
+        drop(state);
+        Some(Busy { place: Arc::clone(self), _permit: permit })
     }
 }
 
@@ -306,12 +328,38 @@ mod tests {
 
     #[test]
     fn an_address_has_its_limit() {
-        let door = door(100, 2);
-        let [first, second] = [(); 2].map(|()| Arc::new(door.enter("2001:db8::1".parse().unwrap()).unwrap()));
+        let door = door(100, 3);
+        let enter = |address: &str| door.enter(address.parse().unwrap()).map(Arc::new);
+        let [first, second, third] = [(); 3].map(|()| enter("2001:db8::1").unwrap());
         let _busy = first.begin().unwrap();
-        let third = Arc::new(door.enter("2001:db8::2".parse().unwrap()).unwrap());
-        assert!(is_out(&second) && !is_out(&first));
-        let _also_busy = third.begin().unwrap();
-        assert!(door.enter("2001:db8::3".parse().unwrap()).is_none() && door.enter("2001:db8:0:1::3".parse().unwrap()).is_some());
+        let fourth = enter("2001:db8::2").unwrap();
+        assert!(is_out(&second) && !is_out(&first) && !is_out(&third));
+        let _also_busy = fourth.begin().unwrap();
+        // Its requests never take all of its places.
+        assert!(third.begin().is_none());
+        let _fifth = enter("2001:db8::3").unwrap();
+        assert!(is_out(&third));
+        assert!(enter("2001:db8:0:1::3").unwrap().begin().is_some());
+    }
+
+    #[test]
+    fn an_address_with_the_least_limit_is_told_whether_the_broker_lives() {
+        let door = door(100, 1);
+        let [stream, other] = [(); 2].map(|()| Arc::new(door.enter(address(1)).unwrap()));
+        let _busy = stream.begin().unwrap();
+        assert!(other.begin().is_none());
+        assert!(door.enter(address(1)).is_some() && is_out(&other) && !is_out(&stream));
+    }
+
+    #[test]
+    fn the_limit_of_an_address_can_be_changed() {
+        let door = door(100, 3);
+        let places = [(); 3].map(|()| Arc::new(door.enter(address(1)).unwrap()));
+        let _busy = places[0].begin().unwrap();
+        door.limit_addresses(2);
+        assert!(places[1].begin().is_none());
+        door.limit_addresses(4);
+        let _more = door.enter(address(1)).unwrap();
+        assert!(places[1].begin().is_some() && places.iter().all(|place| !is_out(place)));
     }
 }

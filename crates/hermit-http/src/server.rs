@@ -98,6 +98,17 @@ impl HttpServer {
         self.standing.show_partitions(shown);
     }
 
+    /// The settings that it was begun with.
+    #[must_use]
+    pub fn config(&self) -> &HttpConfig {
+        self.standing.config()
+    }
+
+    /// From now on one address gets so many connections, whatever [`HttpConfig::max_connections_per_address`] said. Those that are there stay.
+    pub fn limit_addresses(&self, max_connections_per_address: usize) {
+        self.standing.door().limit_addresses(max_connections_per_address);
+    }
+
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {
