@@ -55,14 +55,15 @@ impl FromRequestParts<Arc<Standing>> for Client {
         let peer = *parts.extensions.get::<Peer>().ok_or_else(Problem::internal)?;
         refuse_foreign_pages(parts, peer.address.ip().to_canonical(), broker.authenticates(), &standing.config().names)?;
         let shown = Credentials::take(&mut parts.headers)?;
+        // A stop lets logins that are under way be decided, and what they are for be done.
+        if let Some(held) = parts.extensions.get::<Arc<Held>>() {
+            held.is_of(&broker);
+        }
         let mut caller = broker.log_in(shown.as_shown(), peer.address, peer.encrypted).await?;
         let agent = parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         caller.calls_itself(agent);
         if let Some(listing) = parts.extensions.get::<Arc<Listing>>() {
             listing.is_of(&caller);
-        }
-        if let Some(held) = parts.extensions.get::<Arc<Held>>() {
-            *held.stop.lock() = Some(broker.hold_stop());
         }
         Ok(Self { caller, broker })
     }

@@ -1,12 +1,31 @@
 //! Calls that wait for the disk, away from the threads that serve connections.
 
+use std::sync::Arc;
+
 use hermit_broker::Broker;
 
 use crate::problem::Problem;
+use crate::server::Held;
 
-/// Does it on a thread that may block.
+tokio::task_local! {
+    /// What the request at hand holds.
+    static HELD: Arc<Held>;
+}
+
+/// Has what a request begins on other threads hold what it holds, to its end.
+pub(crate) async fn holding<F: Future>(held: Arc<Held>, request: F) -> F::Output {
+    HELD.scope(held, request).await
+}
+
+/// Does it on a thread that may block. Who goes meanwhile does not end it, and counts as long: sending, closing and sending again would be work without a limit.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(work).await {
+    let held = HELD.try_with(Arc::clone).ok();
+    let counted = move || {
+        let done = work();
+        drop(held);
+        done
+    };
+    match tokio::task::spawn_blocking(counted).await {
         Ok(done) => done,
         Err(error) if error.is_cancelled() => Err(Problem::stopping()),
         Err(error) => {

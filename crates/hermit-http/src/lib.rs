@@ -3,6 +3,7 @@
 //! [`serve`] is all that an embedder needs who has an open broker. Who wants to be answered while the broker is still being opened makes an [`HttpServer`] first:
 //! it says "starting" on `/readyz` until it is given the broker.
 
+mod answer;
 mod auth;
 mod blocking;
 mod body;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::Method;
 use axum::response::{IntoResponse as _, Response};
-use hermit_broker::{Broker, StartProgress, StopHold};
+use hermit_broker::{Broker, Loan, StartProgress, StopHold};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,9 +20,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
+use crate::answer::Large;
+use crate::blocking::holding;
 use crate::config::HttpConfig;
 use crate::door::{Busy, Place};
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, Unwritten, Written};
 use crate::listing::Listing;
 use crate::problem::Problem;
 use crate::router::{is_health, router};
@@ -51,8 +54,35 @@ pub(crate) struct Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     busy: Option<Busy>,
-    /// From the login on.
-    pub(crate) stop: Mutex<Option<StopHold>>,
+    /// From before the login on.
+    of_broker: Mutex<Option<OfBroker>>,
+}
+
+/// What a request holds of the broker that it talks to.
+#[derive(Debug)]
+struct OfBroker {
+    /// None for what is endless.
+    stop: Option<StopHold>,
+    loan: Loan,
+    max_loan_bytes: u64,
+}
+
+impl Held {
+    /// The broker waits with a stop.
+    pub(crate) fn is_of(&self, broker: &Broker) {
+        let (stop, loan, max_loan_bytes) = (Some(broker.hold_stop()), broker.loan(), broker.max_loan_bytes());
+        *self.of_broker.lock() = Some(OfBroker { stop, loan, max_loan_bytes });
+    }
+
+    fn lets_stop(&self) {
+        let stop = self.of_broker.lock().as_mut().and_then(|of| of.stop.take());
+        drop(stop);
+    }
+
+    /// Takes room for an answer: for one that is very large half of all there is. Answers whether there is as much.
+    fn takes_room(&self, bytes: u64) -> bool {
+        self.of_broker.lock().as_mut().is_none_or(|of| of.loan.grow(bytes.min(of.max_loan_bytes / 2)))
+    }
 }
 
 /// Marks an answer that a stop of the broker need not wait for: it has no end of its own.
@@ -124,7 +154,7 @@ impl HttpServer {
                     Ok((socket, address)) => match self.standing.door().enter(address.ip()) {
                         Some(place) => {
                             let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
-                            let serving = Serving { router, place: Arc::new(place), listing: Arc::new(Listing::new(&standing)) };
+                            let serving = Serving { router, place: Arc::new(place), listing: Arc::new(Listing::new(&standing)), unwritten: Unwritten::default() };
                             connections.spawn(async move { take_in(socket, address, serving, end, &standing).await });
                         }
                         None => tracing::debug!(peer = %address, "there are too many HTTP connections"),
@@ -158,16 +188,19 @@ struct Serving {
     router: Router,
     place: Arc<Place>,
     listing: Arc<Listing>,
+    unwritten: Unwritten,
 }
 
 impl Serving {
     async fn answer(mut self, mut request: Request<Incoming>, peer: Peer) -> Result<Response<Guarded>, Infallible> {
+        // Who asks anew before it has taken the answer does not wait for that.
+        self.unwritten.give_back();
         let mut held = Held::default();
         if !is_health(request.uri().path()) {
             held.busy = self.place.begin();
             if held.busy.is_none() {
                 let problem = Problem::busy("too many requests are under way: try again, or stream and wait less");
-                return Ok(problem.into_response().map(|body| Guarded::new(body, None)));
+                return Ok(problem.into_response().map(|body| Guarded::new(body, None, self.unwritten)));
             }
         }
         self.listing.list(peer);
@@ -175,11 +208,19 @@ impl Serving {
         request.extensions_mut().insert(Arc::clone(&self.listing));
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(Arc::clone(&held));
-        let response = self.router.call(request).await?;
+        // What was changed is told in any case.
+        let only_reads = request.method() == Method::GET;
+        let mut response = holding(Arc::clone(&held), self.router.call(request)).await?;
         if response.extensions().get::<Endless>().is_some() {
-            drop(held.stop.lock().take());
+            held.lets_stop();
         }
-        Ok(response.map(|body| Guarded::new(body, Some(held))))
+        if only_reads
+            && let Some(Large { bytes }) = response.extensions().get()
+            && !held.takes_room(*bytes)
+        {
+            response = Problem::throttled().into_response();
+        }
+        Ok(response.map(|body| Guarded::new(body, Some(held), self.unwritten)))
     }
 }
 
@@ -214,11 +255,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     serving.listing.list(peer);
-    let listing = Arc::clone(&serving.listing);
+    let (listing, unwritten) = (Arc::clone(&serving.listing), serving.unwritten.clone());
     let service = hyper::service::service_fn(move |request| serving.clone().answer(request, peer));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(config.header_timeout).max_buf_size(MAX_HEAD_BYTES);
-    let stream = Timed::new(stream, config.write_timeout, config.min_rate);
+    let stream = Written::new(Timed::new(stream, config.write_timeout, config.min_rate), unwritten);
     let connection = http.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
@@ -242,3 +283,6 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
         tracing::error!(%error, "an HTTP connection's task panicked; the connection is closed");
     }
 }
+
+#[cfg(test)]
+mod tests;

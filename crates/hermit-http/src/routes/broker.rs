@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json as Answer;
 use hermit_broker::proto::session::LoginKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::blocking;
 use crate::problem::Problem;

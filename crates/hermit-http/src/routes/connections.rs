@@ -1,11 +1,11 @@
 //! Connections, by whatever protocol. All of it is for who may administer the broker.
 
-use axum::Json as Answer;
 use axum::http::StatusCode;
 use hermit_broker::{ConnectionCounts, ConnectionInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::params::{Path, Query};
 use crate::problem::Problem;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use axum::Json as Answer;
 use axum::http::StatusCode;
 use hermit_broker::Position;
 use hermit_broker::proto::session::{AccessOperations, DescribeGroupResponse, GroupPartition, Status};
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::partitions::at_time;
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::{blocking, searching};
 use crate::body::Unread;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
 use hermit_broker::proto::session::AccessOperations;
 use hermit_broker::proto::{Offset, PartitionId, TopicName};
 use hermit_broker::{BrokerError, Partition};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::{blocking, searching};
 use crate::body::Unread;

@@ -1,10 +1,10 @@
 //! Rules of access. All of it is for who may administer the broker.
 
-use axum::Json as Answer;
 use hermit_broker::proto::session::{AccessOperations, AccessResource, AccessRule, ListRulesRequest, NamePattern};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::blocking;
 use crate::body::Unread;

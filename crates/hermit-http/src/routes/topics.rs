@@ -1,10 +1,10 @@
 //! Topics.
 
-use axum::Json as Answer;
 use axum::http::StatusCode;
 use hermit_broker::proto::TopicName;
 use hermit_broker::proto::session::AccessOperations;
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::blocking;
 use crate::body::Unread;

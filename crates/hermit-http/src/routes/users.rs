@@ -1,12 +1,12 @@
 //! Users and their tokens. All of it is for who may administer the broker.
 
-use axum::Json as Answer;
 use axum::http::StatusCode;
 use hermit_broker::proto::session::{ListUsersRequest, PasswordChange, PutUserMode, PutUserRequest};
 use hermit_broker::proto::{Secret, UserName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::blocking;
 use crate::body::Unread;

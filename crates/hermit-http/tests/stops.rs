@@ -1,0 +1,70 @@
+//! What a stop waits for, and for how long.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hermit_broker::testing::TestBroker;
+use hermit_broker::{Broker, TopicConfig};
+use support::{PATIENCE, Server};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+async fn eventually(is: impl Fn() -> bool) {
+    let looked = async {
+        while !is() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looked).await.unwrap();
+}
+
+/// Stops the broker, and gives what a client is told meanwhile.
+async fn told_at_a_stop(broker: &Broker, client: &mut TcpStream) -> String {
+    let stopping = tokio::spawn({
+        let broker = broker.clone();
+        async move { broker.shutdown().await }
+    });
+    let mut answer = Vec::new();
+    tokio::time::timeout(PATIENCE, client.read_to_end(&mut answer)).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, stopping).await.unwrap().unwrap().unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_body_that_does_not_come() {
+    let started = || TestBroker::start_with(|config| config.limits.drain_timeout = 3 * PATIENCE);
+    let server = Server::of(tokio::task::spawn_blocking(started).await.unwrap().unwrap()).await;
+    let broker = server.test.broker();
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    let head = "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/octet-stream\r\ncontent-length: 100000\r\n\r\nfirst";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    eventually(|| broker.inflight_bytes() > 0).await;
+    let answer = told_at_a_stop(broker, &mut slow).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("ShuttingDown"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stop_lets_a_login_be_decided_and_what_it_is_for_be_done() {
+    let password = "correct-horse-battery-staple";
+    let started = move || TestBroker::start_with_logins("admin", password);
+    let server = Server::of(tokio::task::spawn_blocking(started).await.unwrap().unwrap()).await;
+    let broker = server.test.broker();
+    broker.create_topic("t", 1, &TopicConfig::default()).unwrap();
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    let login = STANDARD.encode(format!("admin:{password}"));
+    let request = format!(
+        "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Basic {login}\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\nfirst"
+    );
+    client.write_all(request.as_bytes()).await.unwrap();
+    eventually(|| !broker.listed_connections(0, 10).0.is_empty()).await;
+    // It has been read then; to be decided takes longer.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let answer = told_at_a_stop(broker, &mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
