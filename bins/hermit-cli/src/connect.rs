@@ -1,6 +1,6 @@
 //! The client, from the options of every command.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use hermit_client::{Client, ClientBuilder, Secret, TlsConfig};
 
 use crate::args::{ConnectionArgs, Login, TOKEN};
@@ -56,30 +56,32 @@ fn tls(args: &ConnectionArgs) -> Result<Option<TlsConfig>> {
 
 fn token(args: &ConnectionArgs) -> Result<Option<Secret>> {
     if let Some(file) = &args.token_file {
-        return secret::file(file).map(Some);
+        return secret::file(file).context("--token-file").map(Some);
     }
     match (secret::variable(TOKEN)?, &args.profile_token) {
-        (None, Some(kept)) => secret_of(kept).map(Some),
+        (None, Some(kept)) => secret_of(kept, args).map(Some),
         (token, _) => Ok(token),
     }
 }
 
-fn secret_of(kept: &Kept) -> Result<Secret> {
+fn secret_of(kept: &Kept, args: &ConnectionArgs) -> Result<Secret> {
     match kept {
         Kept::Here(secret) => Ok(secret.clone()),
-        Kept::File(path) => secret::file(path),
+        Kept::File(path) => {
+            secret::file(path).with_context(|| format!("the login of profile `{}`", args.profile.as_deref().unwrap_or_default()))
+        }
     }
 }
 
 async fn password(args: &ConnectionArgs, user: &str) -> Result<Secret> {
     if let Some(file) = &args.password_file {
-        return secret::file(file);
+        return secret::file(file).context("--password-file");
     }
     if let Some(password) = secret::variable(PASSWORD)? {
         return Ok(password);
     }
     if let Some(kept) = &args.profile_password {
-        return secret_of(kept);
+        return secret_of(kept, args);
     }
     match secret::prompt(&format!("Password of {user}")).await? {
         Some(password) => Ok(password),

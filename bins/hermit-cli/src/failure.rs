@@ -285,9 +285,7 @@ fn tls_hint(fault: &TlsFault) -> Option<String> {
     let hint = match fault {
         TlsFault::UnknownAuthority => "believe it with --tls-ca FILE",
         TlsFault::WrongName { .. } => "say one of its names with --tls-server-name NAME",
-        TlsFault::NotSpoken => {
-            "leave --tls and HERMIT_TLS… out, or have TLS switched on in hermitd (`tls_cert`, `tls_key`); or is it another server's port?"
-        }
+        TlsFault::NotSpoken => "leave --tls and HERMIT_TLS… out, or have TLS switched on in hermitd (`tls_cert`, `tls_key`)",
         TlsFault::ClientCertificateRequired => "show one with --tls-cert FILE --tls-key FILE",
         _ => return None,
     };

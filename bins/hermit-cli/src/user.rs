@@ -69,7 +69,7 @@ async fn passwd(admin: &Admin, args: &PasswdArgs, output: Output, out: &mut impl
 
 async fn new_password(args: &NewPasswordArgs, user: &str) -> Result<Secret> {
     if let Some(file) = &args.new_password_file {
-        return secret::file(file);
+        return secret::file(file).context("--new-password-file");
     }
     if let Some(password) = secret::variable(NEW_PASSWORD)? {
         return Ok(password);

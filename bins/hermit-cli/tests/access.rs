@@ -167,6 +167,9 @@ fn logins_that_cannot_be_are_told_with_what_to_do() {
     let mut nobody = site.command(&list);
     with_file(&mut nobody, "--password-file", &site.secret("p", "x"));
     refused(&run(nobody, b""), &["--user"]);
+    let mut nowhere = site.command(&["topic", "list", "--user", "admin"]);
+    with_file(&mut nowhere, "--password-file", &site.dir.path().join("no.file"));
+    refused(&run(nowhere, b""), &["--password-file: ", "no.file: No such file"]);
     // TLS where there is none.
     refused(&run(site.admin(&["topic", "list", "--tls"]), b""), &["leave --tls"]);
     // What others may read is warned of.

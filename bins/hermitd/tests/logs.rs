@@ -158,4 +158,6 @@ fn what_a_client_does_over_and_over_is_a_few_lines() {
         let lines = said.matches(message).count();
         assert!(lines >= 20 && lines <= 20 * periods, "{lines} times {message}, in {periods} periods");
     }
+    // What has no limit says so in a word.
+    assert!(said.contains("retention_age_ms=3600000 retention_bytes=never "), "{said}");
 }

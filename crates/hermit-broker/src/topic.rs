@@ -37,6 +37,15 @@ pub struct TopicSettings {
     pub inherited: Inherited,
 }
 
+/// An age or a number of bytes for people: [`NEVER`] is a word there, not a number of twenty digits.
+pub(crate) struct Limit(pub(crate) u64);
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == NEVER { out.write_str("never") } else { self.0.fmt(out) }
+    }
+}
+
 /// The settings of a topic that follow the broker's defaults, also when these change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inherited {

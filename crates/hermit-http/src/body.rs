@@ -154,7 +154,7 @@ pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T,
     // Once more, to find the field: good bodies do not pay for it.
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let path = serde_path_to_error::deserialize::<_, T>(&mut json).err().map(|error| error.path().to_string());
-    let field = path.filter(|path| path != "." && !path.is_empty()).unwrap_or_else(|| "body".to_owned());
+    let field = path.filter(|path| ![".", "?", ""].contains(&path.as_str())).unwrap_or_else(|| "body".to_owned());
     Err(Problem::bad(&field, error.to_string()))
 }
 

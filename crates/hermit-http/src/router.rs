@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 
@@ -24,6 +24,8 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
         .route("/metrics", get(scrape))
         .route("/api/v1/openapi.json", get(routes::document))
         .route("/api/v1", get(routes::page))
+        // Whoever opens the address of the line that says ready in a browser.
+        .route("/", get(async || Redirect::temporary("/api/v1")))
         .merge(api)
         .fallback(async || {
             Problem::new(StatusCode::NOT_FOUND, "UnknownPath", "there is nothing at this path: /api/v1 shows what there is")

@@ -199,6 +199,8 @@ async fn the_broker_tells_of_itself() {
     assert!(metrics.status == 200 && metrics.body.contains("\nhermit_connections{state=\"open\"} 0\n"), "{}", metrics.body);
     let page = server.get("/api/v1").await;
     assert!(page.status == 200 && page.head.contains("text/html") && !page.body.contains("//"), "{}", page.head);
+    let root = server.get("/").await;
+    assert!(root.status == 307 && root.head.contains("location: /api/v1\r\n"), "{}", root.head);
     assert_eq!(server.get("/nowhere").await.problem(), (404, "path".into()));
     assert_eq!(server.send("DELETE", "/healthz", &[], "").await.problem(), (405, "method".into()));
 }

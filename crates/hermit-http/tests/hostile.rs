@@ -16,6 +16,7 @@ async fn bad_input_is_told_with_the_field_at_fault() {
     server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
     let cases = [
         ("POST", "/api/v1/topics", "", 400, "body"),
+        ("POST", "/api/v1/topics", r#"{"name":"x""#, 400, "body"),
         ("POST", "/api/v1/topics", r#"{"name":"x","colour":1}"#, 400, "colour"),
         ("POST", "/api/v1/topics", r#"{"name":"x","settings":{"retention":1}}"#, 400, "settings.retention"),
         ("POST", "/api/v1/topics", r#"{"name":"x","settings":{"segment_bytes":1}}"#, 400, "segment_bytes"),

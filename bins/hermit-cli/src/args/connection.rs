@@ -115,7 +115,8 @@ fn has_variable(name: &str) -> bool {
 
 pub(crate) fn address(text: &str) -> Result<String, String> {
     match text.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
+        // No host has a slash: that is an URL, which would be looked up as a name.
+        Some((host, port)) if !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
         _ => Err("write it as HOST:PORT, such as 127.0.0.1:9092".to_owned()),
     }
 }

@@ -51,6 +51,7 @@ fn nonsense_is_a_usage_error() {
         &["bench", "consume", "t", "--group", "g", "--from", "latest"],
         &["bench", "e2e", "t", "--rate", "5", "--max-rate"],
         &["--server", "localhost", "topic", "list"],
+        &["--server", "http://localhost:9092", "topic", "list"],
         &["topic", "list", "--user", "a", "--token-file", "t"],
         &["topic", "list", "--password", "secret"],
         &["topic", "list", "--token", "secret"],

@@ -14,7 +14,7 @@ use crate::manifest::{Growth, Manifest, Record};
 use crate::partition::Partition;
 use crate::server::Line;
 use crate::start::open_more;
-use crate::topic::{Topic, TopicMeta};
+use crate::topic::{Limit, Topic, TopicMeta, TopicSettings};
 
 impl Broker {
     /// Changes those of a topic's settings that `config` names, for good and at once. Blocks while the disk syncs: also until everything is
@@ -50,7 +50,9 @@ impl Broker {
         self.inner.registry.insert(&altered);
         drop(manifest);
         if let Line::Write { left_out } = self.lines().altered.line() {
-            tracing::info!(topic = %name, ?settings, left_out, "altered a topic");
+            let TopicSettings { durability, compaction, retention_age_ms, retention_bytes, segment_bytes, .. } = settings;
+            let (retention_age_ms, retention_bytes) = (Limit(retention_age_ms), Limit(retention_bytes));
+            tracing::info!(topic = %name, ?durability, compaction, %retention_age_ms, %retention_bytes, segment_bytes, left_out, "altered a topic");
         }
         self.tell(|| Event::TopicAltered { topic: altered.meta.clone(), before: topic.meta.settings });
         failed.map_or(Ok(altered), Err)

@@ -258,6 +258,8 @@ impl Groups {
 
     /// Lets the time take effect in all groups.
     pub(crate) fn tick(&self) {
+        // Also where there is no group: or the first one that comes would take the time without one for a standstill.
+        self.now();
         for cell in self.all_cells() {
             self.with(&cell.name, |_state, _now| ());
         }
@@ -313,4 +315,26 @@ pub(super) fn refused(name: &GroupName, member: MemberId, refusal: Refusal) -> B
 
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Broker, BrokerConfig};
+    use hermit_log::disk::sim::SimDisk;
+    use hermit_log::{Flusher, LogEnv, ManualClock};
+
+    #[test]
+    fn a_time_without_groups_is_no_standstill() {
+        let clock = Arc::new(ManualClock::new(1_700_000_000_000_000_000));
+        let env = LogEnv::new(Arc::new(SimDisk::new(7)), clock.clone(), Flusher::manual(clock.clone()), 64);
+        let broker = Broker::open_with(BrokerConfig { recovery_threads: 1, ..BrokerConfig::new("/data") }, env).unwrap();
+        let groups = broker.groups();
+        groups.is_ticked();
+        for _ in 0..10 {
+            clock.advance(Duration::from_secs(1));
+            groups.tick();
+        }
+        assert_eq!(groups.now(), nanos(clock.monotonic()));
+    }
 }

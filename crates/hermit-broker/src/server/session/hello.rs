@@ -52,7 +52,7 @@ impl Session {
         let hello_of = LoggingIn { correlation, version, features: hello.features & FEATURES, slot };
         if !self.broker.access().is_enabled() {
             if !hello.auth_mechanism.is_empty() {
-                let message = "this broker authenticates nobody: leave the mechanism out";
+                let message = "this broker authenticates nobody: leave user, password and token out";
                 return Err(WireError::new(Status::NotAuthenticated, message).field("auth_mechanism"));
             }
             self.rights = Rights::open();
