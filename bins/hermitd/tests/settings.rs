@@ -141,6 +141,8 @@ fn contradictions_and_what_cannot_be_used_are_told_where_they_stand() {
     }
     let found =
         refused(hermitd().args(["--check", "--tls-cert", "/no/c.pem", "--tls-key", "/no/k.pem", "--data-dir"]).arg(file.join("x")));
+    // What HTTP shares is told once.
+    assert!(!found.concat().contains("TLS for HTTP"), "{found:?}");
     for said in ["--tls-cert: `tls_cert`: /no/c.pem", "--tls-key: `tls_key`: /no/k.pem", "--data-dir: `data_dir` is "] {
         assert!(found.iter().any(|line| line.contains(said)), "{said}: {found:#?}");
     }

@@ -113,7 +113,8 @@ impl Gathered {
 
     /// As [`Gathered::check_tls_files`], where HTTP has files of its own.
     pub(super) fn check_http_tls_files(&mut self, tls: &TlsConfig) {
-        if self.given.http_tls_cert.is_none() && self.are_sound(&ALL) && self.given.tls != Some(TlsName::Off) {
+        // The native port's files were read already, and what is wrong with them was told.
+        if self.given.http_tls_cert.is_none() && self.given.tls != Some(TlsName::Off) {
             return;
         }
         if self.are_sound(&ALL_OF_HTTP)

@@ -267,7 +267,7 @@ pub enum BrokerError {
         limit: u64,
     },
     /// No rule allows it. The words are the same whether or not there is such a thing.
-    #[error("no rule allows you to {operation} this {}", if *field == "topics" { "topic" } else { field })]
+    #[error("no rule allows you `{operation}` on this {}", if *field == "topics" { "topic" } else { field })]
     NotAuthorized {
         /// What would have had to be allowed.
         operation: AccessOperations,
