@@ -74,6 +74,24 @@ fn its_environment_is_a_broker_with_logins_that_answers_for_its_health() {
     assert!(!open.status.success() && said(&open).contains("--insecure"), "{}", said(&open));
 }
 
+/// What the manual has made is readable by nobody but its owner: he has to be the image's user.
+#[test]
+fn the_manual_gives_certificate_and_password_to_the_images_user() {
+    let manual = fs::read_to_string(root().join("docs/installing.md")).unwrap();
+    let (before, run) = manual.split_once("docker run --detach").unwrap();
+    let user = instruction("USER");
+    let number = user.split(':').next().unwrap();
+    let given = before.lines().last().and_then(|_| before.trim_end().lines().last()).unwrap();
+    let given = given.strip_prefix(&format!("sudo chown -R {number} ")).unwrap_or_else(|| panic!("{given}"));
+    let given: Vec<_> = given.split(' ').collect();
+    let run = run.split("```").next().unwrap();
+    let mounted = run.split("--volume ./").skip(1).map(|rest| rest.split(':').next().unwrap());
+    for file in mounted {
+        assert!(given.contains(&file), "{file} is not the user's: {given:?}");
+    }
+    assert!(manual.contains(&format!("`fsGroup: {}`", user.split(':').nth(1).unwrap())));
+}
+
 #[test]
 fn it_is_not_root_and_stops_as_the_broker_wants_to_be_stopped() {
     let user = instruction("USER");

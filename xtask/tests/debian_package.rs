@@ -218,8 +218,15 @@ fn it_installs_serves_this_machine_alone_upgrades_and_leaves_messages_to_their_o
     let broker = scratch.start();
     assert_eq!(broker.cli(&["consume", "orders", "--until", "end", "--format", "%s\n"]), "paid\nsent\n");
     broker.stop();
-    assert_eq!(scratch.purge(true), "");
-    assert_eq!(scratch.files(), BTreeSet::new());
+    // What the manual has an administrator put there goes as well; what he has besides stays.
+    fs::create_dir_all(scratch.path("etc/default")).unwrap();
+    for file in ["etc/default/hermitmq", "etc/hermitmq/admin.password", "etc/hermitmq/key.pem"] {
+        fs::write(scratch.path(file), "").unwrap();
+    }
+    let said = scratch.purge(true);
+    assert!(said.contains("/etc/hermitmq is left"), "{said}");
+    assert_eq!(scratch.files(), BTreeSet::from(["etc/hermitmq/key.pem".to_owned()]));
+    fs::remove_file(scratch.path("etc/hermitmq/key.pem")).unwrap();
 
     // Where nothing was ever written, nothing is left to tell of.
     scratch.install(&package("1.0.0"));

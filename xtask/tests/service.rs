@@ -51,6 +51,61 @@ fn systemd_finds_little_open() {
     good(security.arg(unit_file(folder.path())));
 }
 
+/// The settings of a unit by its sections: `[Service]ReadWritePaths` and the value.
+fn drop_in(text: &str) -> Vec<(String, String)> {
+    let mut section = "";
+    let mut settings = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.split_once('=') {
+            Some((key, value)) => settings.push((format!("{section}{key}"), value.to_owned())),
+            None if line.starts_with('[') => section = line,
+            None => {}
+        }
+    }
+    settings
+}
+
+/// A broker that starts before its disk is there would find no messages, and begin anew.
+#[test]
+fn data_on_another_disk_are_waited_for() {
+    let manual = fs::read_to_string(root().join("docs/installing.md")).unwrap();
+    let blocks = manual.split("```ini\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let with_paths: Vec<_> = blocks.filter(|block| block.contains("ReadWritePaths=")).collect();
+    assert_eq!(with_paths.len(), 1);
+    let settings = drop_in(with_paths[0]);
+    let of = |name: &str| settings.iter().filter(|(key, _)| key == name).map(|(_, value)| value).collect::<Vec<_>>();
+    let paths = of("[Service]ReadWritePaths");
+    assert!(!paths.is_empty() && of("[Unit]RequiresMountsFor") == paths, "{settings:?}");
+    for path in paths {
+        assert!(manual.contains(&format!("\nsudo chown hermitmq: {path}\n")), "{path} is not given to the broker");
+    }
+    if !is_there("systemd-analyze", "systemd") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = unit_file(folder.path());
+    fs::write(&file, format!("{}\n{}", fs::read_to_string(&file).unwrap(), with_paths[0])).unwrap();
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !said.contains("Unknown"), "{said}");
+}
+
+/// What is no mistake in the settings is tried again for as long as it takes, and what a crash leaves holds no secrets.
+#[test]
+fn a_broker_that_ends_is_tried_again_and_leaves_no_core() {
+    let unit = unit();
+    for (key, value) in [
+        ("Restart", "on-failure"),
+        ("RestartPreventExitStatus", "78"),
+        ("StartLimitIntervalSec", "0"),
+        ("LimitCORE", "0"),
+        ("UMask", "0077"),
+    ] {
+        assert_eq!(unit[key], [value], "{key}");
+    }
+    assert!(!unit.contains_key("StartLimitBurst"));
+}
+
 /// What the filter lets pass: each line of it adds to what was before, or, behind `~`, takes away.
 fn allowed() -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
@@ -204,8 +259,17 @@ fn load(broker: &Broker, process: u32, is_first: bool) {
         get(&broker.http, path);
     }
     // The settings are read again before what comes behind the signal is answered for long.
-    broker.signal("HUP", process);
+    reload(process);
     eventually("the broker answers", || !broker.cli(&["topic", "list"]).is_empty());
+}
+
+/// As the unit does it, also where systemd knows no `notify-reload`.
+fn reload(process: u32) {
+    let unit = unit();
+    let [command] = unit["ExecReload"].as_slice() else { panic!("{unit:?}") };
+    let (program, script) = command.split_once(" -c ").unwrap();
+    let script = script.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap();
+    good(Command::new(program).args(["-c", script]).env_clear().env("MAINPID", process.to_string()));
 }
 
 fn get(address: &str, path: &str) {

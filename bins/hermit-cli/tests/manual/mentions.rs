@@ -9,7 +9,8 @@ use crate::pages::{Page, root};
 use crate::stage::programs;
 
 /// Names that look like ours, and are the kernel's or docker's.
-const OF_OTHERS: [&str; 5] = ["epoll_wait", "sched_setattr", "sched_switch", "--read-only", "--stop-timeout"];
+const OF_OTHERS: [&str; 7] =
+    ["epoll_wait", "sched_setattr", "sched_switch", "--read-only", "--stop-timeout", "--no-healthcheck", "--modify-window=-1"];
 
 /// Commands by their words, with what their help says.
 struct Commands(HashMap<String, String>);

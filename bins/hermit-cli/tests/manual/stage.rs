@@ -15,7 +15,7 @@ const FIRST_PORT: usize = 21_700;
 const MACHINE_DIRS: [&str; 5] = ["/etc/hermit", "/var/lib", "/var/backups", "/mnt/", "/srv/"];
 
 /// Pages whose commands are for a broker that runs already.
-const WITH_A_BROKER: [&str; 2] = ["docs/http.md", "bins/hermit-cli/README.md"];
+const WITH_A_BROKER: [&str; 3] = ["docs/http.md", "docs/monitoring/README.md", "bins/hermit-cli/README.md"];
 
 /// The page that is written for an installation, which has records already.
 const OPERATIONS: &str = "docs/operations.md";
@@ -77,6 +77,19 @@ while [ "${1#-}" != "$1" ]; do [ "$1" = -u ] && shift; shift; done
 exec "$@"
 "#;
 
+/// What is in a package are the programs that are tested.
+const DPKG: &str = r#"
+[ "$1" = -x ] && [ -e "$2" ] || { echo "dpkg $*: no page should need that" >&2; exit 1; }
+mkdir -p "$3/usr/bin"
+ln -s "$(command -v hermitd)" "$(command -v hermit-cli)" "$3/usr/bin"
+"#;
+
+/// The package restarts the broker.
+const APT: &str = r#"
+[ "$1" = install ] && [ -e "$2" ] || { echo "apt $*: no page should need that" >&2; exit 1; }
+systemctl restart hermitmq
+"#;
+
 const JOURNALCTL: &str = "cat \"$STAGE/service.log\"\n";
 
 pub struct Stage {
@@ -104,9 +117,15 @@ impl Stage {
         ] {
             fs::create_dir_all(stage.path(dir)).unwrap();
         }
-        for (name, text) in
-            [("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL), ("cargo", CARGO), ("sudo", SUDO), ("chown", ":\n")]
-        {
+        for (name, text) in [
+            ("systemctl", SYSTEMCTL),
+            ("journalctl", JOURNALCTL),
+            ("cargo", CARGO),
+            ("sudo", SUDO),
+            ("chown", ":\n"),
+            ("dpkg", DPKG),
+            ("apt", APT),
+        ] {
             let path = stage.path(&format!("bin/{name}"));
             fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
