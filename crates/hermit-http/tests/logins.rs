@@ -23,6 +23,35 @@ async fn server() -> Server {
     Server::of(test.await.unwrap().unwrap()).await
 }
 
+/// So that what scrapes needs nobody's password who may do everything.
+#[tokio::test]
+async fn who_may_read_the_metrics_may_do_nothing_else() {
+    let server = server().await;
+    let admin = basic("admin", PASSWORD);
+    server.send("PUT", "/api/v1/users/prometheus", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
+    let scraper = basic("prometheus", "a-long-enough-password");
+    assert_eq!(server.send("GET", "/metrics", &[&scraper], "").await.problem().0, 403);
+    let rule =
+        |operation: &str| format!(r#"{{"rules":[{{"principal":"prometheus","resource":"broker","operations":["{operation}"]}}]}}"#);
+    server.send("POST", "/api/v1/rules", &[JSON, &admin], rule("consume")).await.good();
+    assert_eq!(server.send("POST", "/api/v1/rules", &[JSON, &admin], rule("produce")).await.problem().0, 400);
+    let scraped = server.send("GET", "/metrics", &[&scraper], "").await;
+    assert!(scraped.status == 200 && scraped.body.contains("hermit_topics "), "{}", scraped.body);
+    let rules = rule("administer");
+    for (method, path, body) in [
+        ("GET", "/api/v1/broker", ""),
+        ("GET", "/api/v1/connections", ""),
+        ("GET", "/api/v1/settings", ""),
+        ("GET", "/api/v1/users", ""),
+        ("GET", "/api/v1/rules", ""),
+        ("POST", "/api/v1/rules", rules.as_str()),
+        ("POST", "/api/v1/topics", r#"{"name":"new"}"#),
+    ] {
+        assert_eq!(server.send(method, path, &[JSON, &scraper], body).await.problem().0, 403, "{method} {path}");
+    }
+    assert_eq!(server.send("GET", "/metrics", &[&admin], "").await.status, 200);
+}
+
 #[tokio::test]
 async fn logins_and_rights_are_those_of_the_native_port() {
     let server = server().await;

@@ -9,7 +9,8 @@ pub(crate) enum AclCommand {
     #[command(after_help = "Examples:\n  hermit-cli acl add alice --topic orders --allow produce,consume\n  \
         hermit-cli acl add billing --topic-prefix orders. --group billing --allow consume\n  \
         hermit-cli acl add '*' --topic-pattern 'public-[a-z]+' --allow consume\n  \
-        hermit-cli acl add bob --broker --allow administer")]
+        hermit-cli acl add bob --broker --allow administer\n  \
+        hermit-cli acl add prometheus --broker --allow consume")]
     Add(AddRuleArgs),
     /// Lists all rules, or those that name a user.
     #[command(after_help = "Example:\n  hermit-cli acl list alice")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermit_proto::UserName;
-use hermit_proto::session::AccessOperations;
+use hermit_proto::session::{AccessOperations, AccessResource};
 
 use super::{Access, Credential, Snapshot};
 use crate::error::BrokerError;
@@ -104,7 +104,7 @@ impl Authority {
     /// What is allowed on the broker.
     pub(crate) fn on_broker(&self) -> AccessOperations {
         if self.principal == Principal::FirstAdministrator {
-            return AccessOperations::ADMINISTER;
+            return AccessResource::Broker.operations();
         }
         self.decide(|snapshot, user| snapshot.rights.broker(user))
     }
@@ -125,6 +125,12 @@ impl Authority {
     /// [`BrokerError::NotAuthorized`].
     pub(crate) fn check_broker(&self) -> Result<(), BrokerError> {
         check(self.on_broker(), AccessOperations::ADMINISTER, "broker")
+    }
+
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub(crate) fn check_metrics(&self) -> Result<(), BrokerError> {
+        check(self.on_broker(), AccessOperations::CONSUME, "broker")
     }
 }
 

@@ -294,6 +294,14 @@ impl Caller {
         self.authority.check_broker()
     }
 
+    /// Whether the broker's metrics may be read, which name all topics and groups: `consume` on the broker, for who does nothing else.
+    ///
+    /// # Errors
+    /// [`BrokerError::NotAuthorized`].
+    pub fn check_metrics(&self) -> Result<(), BrokerError> {
+        self.authority.check_metrics()
+    }
+
     /// As [`Broker::list_groups`], of the groups that may be seen.
     ///
     /// # Errors

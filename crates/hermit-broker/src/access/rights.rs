@@ -191,7 +191,11 @@ mod tests {
         assert_eq!(topics.group("anna", "x") | topics.broker("anna"), AccessOperations::NONE);
         assert_eq!(topics.topic("anna", "__consumer_offsets"), AccessOperations::NONE);
         let broker = rights(&[("anna", AccessResource::Broker, AccessOperations::ADMINISTER)]);
-        assert_eq!((broker.broker("anna"), broker.topic("anna", "x")), (AccessOperations::ADMINISTER, AccessOperations::NONE));
+        let both = AccessOperations::ADMINISTER | AccessOperations::CONSUME;
+        assert_eq!((broker.broker("anna"), broker.topic("anna", "x")), (both, AccessOperations::NONE));
+        // To read the metrics is that alone.
+        let metrics = rights(&[("anna", AccessResource::Broker, AccessOperations::CONSUME)]);
+        assert_eq!((metrics.broker("anna"), metrics.topic("anna", "x")), (AccessOperations::CONSUME, AccessOperations::NONE));
     }
 
     #[test]

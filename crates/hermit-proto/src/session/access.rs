@@ -19,7 +19,7 @@ impl AccessOperations {
     pub const CREATE: Self = Self(1);
     /// Writing records. Bit 1.
     pub const PRODUCE: Self = Self(2);
-    /// Reading records; of a group: being a member, committing. Bit 2.
+    /// Reading records; of a group: being a member, committing; of the broker: reading its metrics. Bit 2.
     pub const CONSUME: Self = Self(4);
     /// Everything else, and all of the above. Bit 3.
     pub const ADMINISTER: Self = Self(8);
@@ -139,7 +139,7 @@ pub enum AccessResource {
     Topic(NamePattern),
     /// Consumer groups. Tag 1.
     Group(NamePattern),
-    /// The broker itself: users, rules, its description. Tag 2, with an empty exact name.
+    /// The broker itself: users, rules, its description, its metrics. Tag 2, with an empty exact name.
     Broker,
 }
 
@@ -149,8 +149,7 @@ impl AccessResource {
     pub const fn operations(&self) -> AccessOperations {
         match self {
             Self::Topic(_) => AccessOperations::ALL,
-            Self::Group(_) => AccessOperations::CONSUME.union(AccessOperations::ADMINISTER),
-            Self::Broker => AccessOperations::ADMINISTER,
+            Self::Group(_) | Self::Broker => AccessOperations::CONSUME.union(AccessOperations::ADMINISTER),
         }
     }
 }
