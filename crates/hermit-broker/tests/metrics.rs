@@ -143,22 +143,22 @@ fn a_group_is_behind_in_messages_and_in_time() {
         let metrics = sim.broker.metrics();
         let group = metrics.groups.iter().find(|other| other.name.as_str() == group).unwrap().clone();
         assert_eq!((group.members, group.partitions.len()), (0, 1));
-        (group.partitions[0].messages, group.partitions[0].time.unwrap().as_secs())
+        (group.partitions[0].messages, group.partitions[0].missed, group.partitions[0].time.unwrap().as_secs())
     };
     sim.commit("slow", topic, 0);
     sim.commit("fast", topic, 4);
     sim.clock.advance(Duration::from_secs(5));
-    assert_eq!((lag("slow"), lag("fast")), ((4, 65), (0, 0)));
+    assert_eq!((lag("slow"), lag("fast")), ((4, 0, 65), (0, 0, 0)));
     // Looked at again, nothing need be read.
     sim.clock.advance(Duration::from_secs(1));
-    assert_eq!(lag("slow"), (4, 66));
+    assert_eq!(lag("slow"), (4, 0, 66));
     sim.commit("slow", topic, 1);
-    assert_eq!(lag("slow"), (3, 6));
-    // A position whose records are gone is the log start.
+    assert_eq!(lag("slow"), (3, 0, 6));
+    // A position whose records are gone is the log start, and it is told how many the group has missed until it goes on.
     sim.broker.trim(topic, PartitionId(0), Offset(3)).unwrap();
-    assert_eq!(lag("slow"), (1, 6));
+    assert_eq!(lag("slow"), (1, 2, 6));
     sim.commit("slow", topic, 4);
-    assert_eq!(lag("slow"), (0, 0));
+    assert_eq!(lag("slow"), (0, 0, 0));
     sim.broker.delete_topic(&TopicName::new("t").unwrap()).unwrap();
     let metrics = sim.broker.metrics();
     assert!(metrics.groups.iter().all(|group| group.partitions.is_empty()), "{:?}", metrics.groups);

@@ -40,6 +40,8 @@ pub struct GroupLag {
     /// Offsets between the group's position and the high watermark: records, or gaps of a compaction. A group without a position is counted from the log
     /// start.
     pub messages: u64,
+    /// Offsets between the group's position and the log start, where that is ahead: what was deleted before the group has read it.
+    pub missed: u64,
     /// How long ago the record was appended that the group is to read next; zero where it has read all. `None` where that is not known.
     pub time: Option<Duration>,
 }
@@ -75,6 +77,7 @@ struct Position {
     of: Of,
     next: Offset,
     messages: u64,
+    missed: u64,
     /// When the record at the position was appended, or, where that is not known, one before it.
     looked: Option<Looked>,
 }
@@ -129,9 +132,10 @@ impl Broker {
         let bounds = self.partition(of.0, of.1).ok()?.bounds().ok()?;
         // A position below the log start reads as the log start.
         let next = committed.map_or(bounds.log_start, |committed| committed.max(bounds.log_start));
+        let missed = committed.map_or(0, |committed| bounds.log_start.0.saturating_sub(committed.0));
         let messages = bounds.high_watermark.0.saturating_sub(next.0);
         let looked = known.copied().filter(|known| messages > 0 && known.next <= next);
-        Some(Position { of, next, messages, looked })
+        Some(Position { of, next, messages, missed, looked })
     }
 
     /// Reads when records were appended, from where the last round left off, as long as time is left; gives where it leaves off now.
@@ -169,10 +173,10 @@ impl Broker {
 
 impl Group {
     fn told(self, now: u64) -> GroupMetrics {
-        let partitions = self.positions.into_iter().map(|Position { of: (topic, partition), messages, looked, .. }| {
+        let partitions = self.positions.into_iter().map(|Position { of: (topic, partition), messages, missed, looked, .. }| {
             let waited = looked.map(|looked| Duration::from_nanos(now.saturating_sub(looked.appended_at)));
             let time = if messages == 0 { Some(Duration::ZERO) } else { waited };
-            GroupLag { topic, partition, messages, time }
+            GroupLag { topic, partition, messages, missed, time }
         });
         GroupMetrics { name: self.name, members: self.members, partitions: partitions.collect() }
     }

@@ -51,6 +51,7 @@ struct TopicTotals {
 struct GroupTotals {
     labels: Labels,
     messages: u64,
+    missed: u64,
     /// In seconds, of the partition that is longest behind.
     seconds: Option<f64>,
     partitions: Vec<PartitionLag>,
@@ -97,7 +98,7 @@ const PARTITION_FAMILIES: [(Family, PartitionValue); 11] = [
 const FIRST_TOPIC_STEP: usize = 1;
 const FIRST_PARTITION_STEP: usize = FIRST_TOPIC_STEP + TOPIC_FAMILIES.len();
 const FIRST_GROUP_STEP: usize = FIRST_PARTITION_STEP + PARTITION_FAMILIES.len();
-const LAST_STEP: usize = FIRST_GROUP_STEP + 6;
+const LAST_STEP: usize = FIRST_GROUP_STEP + 7;
 
 impl Exposition {
     pub(super) fn new(
@@ -173,8 +174,11 @@ impl Exposition {
                     encoder.sample(&group.labels, seconds);
                 }
             }),
+            4 => go_on(encoder, at, &families::GROUP_MISSED, groups.iter(), |encoder, group| {
+                encoder.sample(&group.labels, group.missed);
+            }),
             _ if !*shows_partitions => true,
-            4 => go_on(encoder, at, &families::GROUP_PARTITION_LAG, lags(), |encoder, (group, lag)| {
+            5 => go_on(encoder, at, &families::GROUP_PARTITION_LAG, lags(), |encoder, (group, lag)| {
                 encoder.sample(&group.labels_of(lag), lag.messages);
             }),
             _ => go_on(encoder, at, &families::GROUP_PARTITION_LAG_TIME, lags(), |encoder, (group, lag)| {
@@ -270,8 +274,9 @@ fn group_totals(group: &GroupMetrics, names: &HashMap<TopicId, &TopicName>) -> V
         });
         let partitions: Vec<_> = partitions.collect();
         let messages = partitions.iter().map(|lag| lag.messages).fold(0, u64::saturating_add);
+        let missed = lags.iter().map(|lag| lag.missed).fold(0, u64::saturating_add);
         let seconds = partitions.iter().filter_map(|lag| lag.seconds).reduce(f64::max);
-        Some(GroupTotals { labels, messages, seconds, partitions })
+        Some(GroupTotals { labels, messages, missed, seconds, partitions })
     });
     totals.collect()
 }

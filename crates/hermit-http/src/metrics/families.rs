@@ -104,6 +104,7 @@ families! {
     GROUP_MEMBERS = Gauge "hermit_group_members" ["group"] "Members of a group.";
     GROUP_LAG = Gauge "hermit_group_lag_messages" ["group", "topic"] "Messages between a group's positions and the high watermarks, of all partitions together.";
     GROUP_LAG_TIME = Gauge "hermit_group_lag_seconds" ["group", "topic"] "How long the oldest message has been there that a group is to read next.";
+    GROUP_MISSED = Gauge "hermit_group_missed_messages" ["group", "topic"] "Messages that retention or a trim has deleted before the group has read them; 0 again once it goes on behind them.";
     GROUP_PARTITION_LAG = Gauge "hermit_group_partition_lag_messages" ["group", "topic", "partition"] "Messages between a group's position and the high watermark.";
     GROUP_PARTITION_LAG_TIME = Gauge "hermit_group_partition_lag_seconds" ["group", "topic", "partition"] "How long the message has been there that a group is to read next.";
 

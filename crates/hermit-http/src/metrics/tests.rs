@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bytes::BytesMut;
 use hermit_broker::metrics::GroupMetrics;
 use hermit_broker::proto::session::TopicConfig;
-use hermit_broker::proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame};
+use hermit_broker::proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicName};
 use hermit_broker::{BrokerConfig, Position};
 
 use super::families::Kind;
@@ -84,7 +84,13 @@ fn partitions_topics_and_groups_tell_what_is_there() {
     ] {
         assert_eq!(samples.get(series), Some(&value), "{series}");
     }
+    let missed = "hermit_group_missed_messages{group=\"billing\",topic=\"orders\"}";
+    assert_eq!(samples[missed], 0.0);
     assert!(samples["hermit_group_lag_seconds{group=\"billing\",topic=\"orders\"}"] > 0.0);
+    // Retention has passed the group by.
+    let topic = broker.topic(&TopicName::new("orders").unwrap()).unwrap().meta.id;
+    broker.trim(topic, PartitionId(1), Offset(4)).unwrap();
+    assert_eq!(self::samples(&self::text(&broker, Format::Prometheus, true))[missed], 2.0);
     assert!(samples["hermit_flush_duration_seconds_count"] >= 1.0 && samples["hermit_disk_free_bytes"] > 0.0);
 }
 
