@@ -29,6 +29,8 @@ fn run(weak: &WeakBroker) {
             return;
         }
         let interval = broker.live().maintenance_interval.max(TICK);
+        // First: what follows may wait for the same disk.
+        broker.check_flushes();
         broker.check_space();
         // What may go by its settings is not kept for the rest of the interval when space runs out, whoever has noticed it.
         let is_low = broker.is_low_on_space();

@@ -182,6 +182,10 @@ async fn a_backup_that_was_put_back_gives_no_leader_epoch_and_no_producer_id_out
     let before = Broker::open(config(dir.path())).unwrap();
     let epoch = before.report().leader_epoch;
     before.close().unwrap();
+    // The clock of the new machine was not set yet.
+    let in_2015 = std::time::Duration::from_secs(1_420_070_400);
+    let refused = OfflineDir::open(dir.path()).unwrap().move_on(in_2015).unwrap_err();
+    assert!(matches!(refused, BrokerError::ClockBehind { .. }) && refused.to_string().contains("clock"), "{refused}");
     for _again in 0..2 {
         assert!(OfflineDir::open(dir.path()).unwrap().move_on(now).unwrap().0 >= 2_000_000_000);
     }

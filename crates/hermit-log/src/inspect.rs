@@ -32,7 +32,7 @@ use crate::error::LogError;
 use crate::fenced::FencedRange;
 use crate::log::LogIdentity;
 
-pub use frames::{Frames, StoredFrame, frames};
+pub use frames::{Frames, StoredFrame, frames, last_segment_time};
 pub(crate) use listing::Listing;
 
 /// How much is read.

@@ -67,7 +67,7 @@ pub use log::{
     Appended, Compacted, Cursor, Log, LogEnv, LogIdentity, LogListener, Range, Ready, Removed, Scrub, ScrubStep, ScrubVerdict,
     Start,
 };
-pub use metrics::{Durations, Histogram, LogFigures, LogTimes};
+pub use metrics::{Durations, Histogram, LogFigures, LogTimes, UnderWay, Writes, WritesSeen};
 pub use recovery::{CutTail, RecoveryReport};
 pub use scrub_pace::ScrubPace;
 pub use view::Bounds;

@@ -1,7 +1,10 @@
 //! What is counted, as plain atomics: whoever appends or flushes adds to them, and whoever wants to know reads them without a lock.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::log::Log;
 use crate::view::{Bounds, Until};
@@ -99,6 +102,94 @@ pub struct LogTimes {
     pub append: Histogram,
     /// Flushes of one log each, from the first sync to the moved end; those that failed are not among them. A flush of many logs together counts once for each.
     pub flush: Histogram,
+    /// Flushes that have begun and not ended: a disk that takes for ever shows nowhere else.
+    pub flushing: UnderWay,
+    /// Writes into the page cache, with making room for them.
+    pub writes: Writes,
+}
+
+/// What has begun and not ended, by when it began.
+#[derive(Debug, Default)]
+pub struct UnderWay(Mutex<Beginnings>);
+
+#[derive(Debug, Default)]
+struct Beginnings {
+    /// Tells those of the same time apart.
+    number: u64,
+    by_time: BTreeSet<(Duration, u64)>,
+}
+
+/// One that is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct One<'a> {
+    all: &'a UnderWay,
+    began: (Duration, u64),
+}
+
+impl UnderWay {
+    /// How long that is under way which began first, where `now` is of the clock of the logs ([`Clock::monotonic`](crate::Clock::monotonic)); zero where nothing is.
+    #[must_use]
+    pub fn oldest(&self, now: Duration) -> Duration {
+        self.0.lock().by_time.first().map_or(Duration::ZERO, |(began, _)| now.saturating_sub(*began))
+    }
+
+    pub(crate) fn begin(&self, now: Duration) -> One<'_> {
+        let mut beginnings = self.0.lock();
+        beginnings.number = beginnings.number.wrapping_add(1);
+        let began = (now, beginnings.number);
+        beginnings.by_time.insert(began);
+        One { all: self, began }
+    }
+}
+
+impl Drop for One<'_> {
+    fn drop(&mut self) {
+        self.all.0.lock().by_time.remove(&self.began);
+    }
+}
+
+/// Counts what begins and what ends.
+#[derive(Debug, Default)]
+pub struct Writes {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// Some of [`Writes`], at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct WritesSeen {
+    under_way: bool,
+    ended: u64,
+}
+
+impl Writes {
+    /// As they are now.
+    #[must_use]
+    pub fn seen(&self) -> WritesSeen {
+        let ended = self.ended.load(Ordering::Relaxed);
+        WritesSeen { under_way: self.begun.load(Ordering::Relaxed) != ended, ended }
+    }
+
+    /// Whether one was under way since then, and none has ended: the disk takes that long.
+    #[must_use]
+    pub fn hang_since(&self, seen: WritesSeen) -> bool {
+        seen.under_way && self.ended.load(Ordering::Relaxed) == seen.ended
+    }
+
+    /// One is under way until what this gives is dropped.
+    pub(crate) fn begin(&self) -> OneWrite<'_> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        OneWrite(self)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct OneWrite<'a>(&'a Writes);
+
+impl Drop for OneWrite<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A counter that has one writer at a time, which costs no atomic addition.

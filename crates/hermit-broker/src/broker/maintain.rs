@@ -1,16 +1,21 @@
 //! What has to be done from time to time, and free space, which is looked at with it.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Broker, Phase};
 use crate::error::BrokerError;
 use crate::events::Event;
 use crate::server::Line;
 
+/// A flush that takes longer is told of.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
+
 impl Broker {
     /// One round of retention and compaction over all partitions, and a look at the free space. [`Broker::open`] starts a thread that
     /// does this; with [`Broker::open_with`] it is the caller's to do.
     pub fn maintain(&self) {
+        self.check_flushes();
         self.check_space();
         self.tick_groups();
         self.tidy_positions();
@@ -51,6 +56,20 @@ impl Broker {
             self.check_space();
         } else {
             self.inner.reserve.refill();
+        }
+    }
+
+    /// Says where a flush does not come to its end: all who wait for it hear nothing until then, and no error either.
+    pub fn check_flushes(&self) {
+        let oldest = self.oldest_flush();
+        let hangs = oldest > FLUSH_PATIENCE;
+        if self.inner.flush_hangs.swap(hangs, Ordering::Relaxed) == hangs {
+            return;
+        }
+        if hangs {
+            tracing::warn!(seconds = oldest.as_secs(), "the disk does not end a flush: producers of sync topics wait");
+        } else {
+            tracing::info!("flushes get on again");
         }
     }
 

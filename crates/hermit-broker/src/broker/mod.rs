@@ -100,6 +100,8 @@ pub(crate) struct Inner {
     /// Whether somebody was told that the broker stops.
     stop_told: AtomicBool,
     low_space: AtomicBool,
+    /// Whether it was told that a flush does not end.
+    flush_hangs: AtomicBool,
     /// Whether the free space could not be told at the last look.
     space_unknown: AtomicBool,
     report: OpenReport,
@@ -221,6 +223,7 @@ impl Broker {
             events,
             stop_told: AtomicBool::new(false),
             low_space: AtomicBool::new(false),
+            flush_hangs: AtomicBool::new(false),
             space_unknown: AtomicBool::new(false),
             report,
             phase: watch::Sender::new(Phase::Running),
@@ -420,6 +423,17 @@ impl Broker {
     /// How long appends and flushes took, of all logs of this broker.
     pub(crate) fn log_times(&self) -> &LogTimes {
         &self.inner.env.times
+    }
+
+    /// Writes to the logs, for who has to tell a disk that takes for ever from a broker that does not get on.
+    #[must_use]
+    pub fn writes(&self) -> &hermit_log::Writes {
+        &self.log_times().writes
+    }
+
+    /// How long the oldest flush is under way that has not ended; zero where none is.
+    pub(crate) fn oldest_flush(&self) -> Duration {
+        self.log_times().flushing.oldest(self.inner.env.clock.monotonic())
     }
 
     /// In ns since the Unix epoch, by the broker's clock.

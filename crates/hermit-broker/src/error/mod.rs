@@ -5,6 +5,7 @@ mod wire;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermit_log::LogError;
 use hermit_proto::record_set::RecordSetError;
@@ -68,6 +69,15 @@ pub enum BrokerError {
         path: PathBuf,
         /// Whether an import was begun.
         begun: bool,
+    },
+    /// The clock cannot be right.
+    #[error(
+        "the clock of this machine is {} s behind the newest of what is in the directory: set it, and do this again; numbers would be given out twice otherwise",
+        behind.as_secs().max(1)
+    )]
+    ClockBehind {
+        /// By how much at least.
+        behind: Duration,
     },
     /// Topics cannot be changed until the broker was restarted.
     #[error("the manifest is read-only until a restart: {reason}")]

@@ -75,6 +75,7 @@ pub(crate) fn to_wire(error: &BrokerError) -> WireError {
         BrokerError::Io { .. }
         | BrokerError::Locked { .. }
         | BrokerError::NewerFormat { .. }
+        | BrokerError::ClockBehind { .. }
         | BrokerError::NoDataDirectory { .. }
         | BrokerError::NotImported { .. }
         | BrokerError::ManifestRecord(_)

@@ -6,7 +6,7 @@ mod process;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hermit_log::{Durations, LogFigures};
 use hermit_proto::{Offset, PartitionId};
@@ -47,6 +47,8 @@ pub struct BrokerMetrics {
     pub refusals: ByName,
     /// Memory for what was received and not yet handed on.
     pub memory: MemoryMetrics,
+    /// When the certificate ends to be valid that the native port shows; `None` without TLS.
+    pub certificate_end: Option<SystemTime>,
     /// The file system of the data directory; `None` where it cannot be told.
     pub disk: Option<DiskMetrics>,
     /// The start.
@@ -97,6 +99,8 @@ pub struct TimeMetrics {
     pub append: Durations,
     /// See [`LogTimes::flush`](hermit_log::LogTimes::flush).
     pub flush: Durations,
+    /// How long the oldest flush is under way that has not ended; zero where none is.
+    pub oldest_flush: Duration,
 }
 
 /// Connections.
@@ -218,7 +222,7 @@ impl Broker {
             topics: self.topics().into_iter().map(TopicMetrics::of).collect(),
             groups,
             groups_left_out,
-            times: TimeMetrics { append: times.append.read(), flush: times.flush.read() },
+            times: TimeMetrics { append: times.append.read(), flush: times.flush.read(), oldest_flush: self.oldest_flush() },
             connections: ConnectionMetrics {
                 now: self.connection_counts(),
                 max_open: self.live().limits.max_connections as u64,
@@ -230,6 +234,7 @@ impl Broker {
             failed_logins,
             refusals: counters.refusals(),
             memory: MemoryMetrics { used_bytes: self.inflight_bytes(), max_bytes: self.limits().max_inflight_bytes },
+            certificate_end: self.tls().certificate_end(),
             disk: self.disk_metrics(),
             recovery: RecoveryMetrics {
                 clean: report.clean,

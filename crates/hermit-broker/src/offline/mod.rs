@@ -234,9 +234,24 @@ impl OfflineDir {
     /// next start goes beyond. Doing it again does no harm.
     ///
     /// # Errors
-    /// [`BrokerError::Io`] where the manifest cannot be read or written, [`BrokerError::NewerFormat`].
+    /// [`BrokerError::Io`] where the manifest cannot be read or written, [`BrokerError::NewerFormat`]; [`BrokerError::ClockBehind`] where `now` is before something that the directory
+    /// holds: a machine whose clock was not set yet would have all be given out again.
     pub fn move_on(&self, now: Duration) -> Result<LeaderEpoch, BrokerError> {
+        let newest = self.newest_time();
+        if now < newest {
+            return Err(BrokerError::ClockBehind { behind: newest.saturating_sub(now) });
+        }
         start::move_on(&self.disk, &self.dir, now)
+    }
+
+    /// A time since the Unix epoch at which the broker has run, as late as can be told without reading everything. What cannot be read tells nothing.
+    fn newest_time(&self) -> Duration {
+        let partitions = self.partitions(&Selection::default()).unwrap_or_default();
+        let appended = partitions.iter().filter_map(|partition| {
+            hermit_log::inspect::last_segment_time(Arc::clone(&self.disk), &partition.dir, partition.identity()).ok().flatten()
+        });
+        let created = self.topics.iter().map(|topic| topic.meta.created_at);
+        Duration::from_nanos(appended.chain(created).max().unwrap_or_default())
     }
 
     /// Repairs what is derived, and drops damage where `options` ask for it. What is replaced is kept beside it.

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -45,6 +46,12 @@ impl TlsPort {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.tls.active().is_some()
+    }
+
+    /// When the certificate ends to be valid that is shown; `None` without TLS.
+    #[must_use]
+    pub fn certificate_end(&self) -> Option<SystemTime> {
+        self.tls.certificate_end()
     }
 
     /// Whether there is to be nothing else.

@@ -130,6 +130,7 @@ mod active {
     pub(crate) struct Active {
         pub(crate) server: Arc<ServerConfig>,
         pub(crate) required: bool,
+        not_after: SystemTime,
     }
 
     /// TLS of one broker.
@@ -158,12 +159,17 @@ mod active {
         pub(crate) fn load(&self, config: &TlsConfig, now: SystemTime) -> Result<TlsReport, BrokerError> {
             let (server, report) = load(config)?;
             report.tell(config, now);
-            *self.active.write() = Some(Arc::new(Active { server, required: config.required }));
+            *self.active.write() = Some(Arc::new(Active { server, required: config.required, not_after: report.not_after }));
             Ok(report)
         }
 
         pub(crate) fn active(&self) -> Option<Arc<Active>> {
             self.active.read().clone()
+        }
+
+        /// When the certificate ends to be valid that is shown.
+        pub(crate) fn certificate_end(&self) -> Option<SystemTime> {
+            self.active.read().as_ref().map(|active| active.not_after)
         }
 
         pub(crate) fn is_required(&self) -> bool {
@@ -196,6 +202,11 @@ mod without {
         #[expect(clippy::unused_self, reason = "as with the feature")]
         pub(super) fn load(&self, config: &TlsConfig, _now: SystemTime) -> Result<TlsReport, BrokerError> {
             load(config)
+        }
+
+        #[expect(clippy::unused_self, reason = "as with the feature")]
+        pub(crate) const fn certificate_end(&self) -> Option<SystemTime> {
+            None
         }
     }
 

@@ -1,6 +1,7 @@
 //! From the broker's numbers to samples: one metric after the other, in pieces, so that no more than a piece of the text is held.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use hermit_broker::metrics::{
     BrokerMetrics, ByName, ConnectionMetrics, DiskMetrics, GroupMetrics, Health, MemoryMetrics, PartitionMetrics, ProcessMetrics,
@@ -20,6 +21,8 @@ pub(super) struct Exposition {
     /// Counts of answers over HTTP, by status.
     responses: Vec<(u16, u64)>,
     process: Option<ProcessMetrics>,
+    /// When the certificate ends to be valid that is shown over HTTP.
+    http_certificate_end: Option<SystemTime>,
     topics: Vec<TopicTotals>,
     groups: Vec<GroupTotals>,
     /// Empty where partitions are not shown.
@@ -113,7 +116,26 @@ impl Exposition {
         let names = metrics.topics.iter().map(|topic| (topic.topic.meta.id, &topic.topic.meta.name)).collect();
         let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &names)).collect();
         let encoder = Encoder::new(format);
-        Self { metrics, responses, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
+        let http_certificate_end = None;
+        Self {
+            metrics,
+            responses,
+            process,
+            http_certificate_end,
+            topics,
+            groups,
+            partition_labels,
+            encoder,
+            shows_partitions,
+            step: 0,
+            at: 0,
+        }
+    }
+
+    /// With the certificate of HTTP, which ends to be valid then.
+    pub(super) const fn with_http_certificate(mut self, end: Option<SystemTime>) -> Self {
+        self.http_certificate_end = end;
+        self
     }
 
     /// Goes on with the step at hand, until it is done or a piece is full.
@@ -125,6 +147,7 @@ impl Exposition {
                 for (code, count) in &self.responses {
                     self.encoder.sample(&Labels::of([("code", code.to_string().as_str())]), count);
                 }
+                certificates(&mut self.encoder, [("native", self.metrics.certificate_end), ("http", self.http_certificate_end)]);
                 if let Some(process) = &self.process {
                     show_process(&mut self.encoder, process);
                 }
@@ -308,6 +331,7 @@ fn broker(encoder: &mut Encoder, metrics: &BrokerMetrics) {
         disk(encoder, metrics);
     }
     encoder.histogram(&families::APPEND_TIME, &metrics.times.append);
+    encoder.single(&families::FLUSH_OLDEST, metrics.times.oldest_flush.as_secs_f64());
     encoder.histogram(&families::FLUSH_TIME, &metrics.times.flush);
     let RecoveryMetrics { clean, partitions, bytes, time } = metrics.recovery;
     encoder.single(&families::RECOVERY_CLEAN, u8::from(clean));
@@ -325,6 +349,16 @@ fn connections(encoder: &mut Encoder, metrics: &ConnectionMetrics) {
     encoder.single(&families::CONNECTIONS_ACCEPTED, metrics.accepted);
     encoder.single(&families::ACCEPT_ERRORS, metrics.not_taken_in);
     by_name(encoder, &families::CONNECTIONS_CLOSED, "reason", &metrics.ended);
+}
+
+/// Those of the ports that have one.
+fn certificates(encoder: &mut Encoder, ends: [(&'static str, Option<SystemTime>); 2]) {
+    encoder.begin(&families::CERTIFICATE_END);
+    for (port, end) in ends {
+        let Some(end) = end else { continue };
+        let seconds = end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        encoder.sample(&Labels::of([("port", port)]), seconds);
+    }
 }
 
 fn by_name(encoder: &mut Encoder, family: &Family, label: &'static str, counts: &ByName) {

@@ -47,6 +47,8 @@ families! {
     REQUEST_ERRORS = Counter "hermit_request_errors" ["status"] "Requests that were answered with an error, and subscriptions that one has ended, by the status on the wire.";
     HTTP_RESPONSES = Counter "hermit_http_responses" ["code"] "Answers over HTTP, by their status.";
 
+    CERTIFICATE_END = Gauge "hermit_tls_certificate_expiry_timestamp_seconds" ["port"] "When the TLS certificate of the port, native or http, ends to be valid, in seconds since the Unix epoch; only with TLS.";
+
     MEMORY_USED = Gauge "hermit_memory_budget_used_bytes" [] "Bytes that were received and not yet handed on.";
     MEMORY_LIMIT = Gauge "hermit_memory_budget_limit_bytes" [] "Most of them that may be held: max_inflight_bytes.";
     DISK_FREE = Gauge "hermit_disk_free_bytes" [] "Bytes that can be written to the file system of the data directory.";
@@ -55,6 +57,7 @@ families! {
     DISK_LOW = Gauge "hermit_disk_low" [] "1 while produce requests are refused for want of space.";
     DISK_HELD = Gauge "hermit_disk_held_bytes" [] "Bytes of deleted log files that somebody still reads; they come free when he is done.";
     APPEND_TIME = Histogram "hermit_append_duration_seconds" [] "Appends of one batch to a log: the time of the write, without waiting for others and without the flush.";
+    FLUSH_OLDEST = Gauge "hermit_flush_oldest_seconds" [] "Time that the oldest flush is under way that has not ended; 0 where none is. Above 10 s the disk hangs.";
     FLUSH_TIME = Histogram "hermit_flush_duration_seconds" [] "Flushes of one log that succeeded; a flush of many logs together counts for each.";
 
     RECOVERY_CLEAN = Gauge "hermit_recovery_clean" [] "1 if the last stop was clean, or there was none.";

@@ -67,8 +67,13 @@ impl Scrapes {
         let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
         let format = Format::negotiate(&accept.join(","));
         let (shows_partitions, responses) = (standing.shows_partitions(), standing.responses().read());
+        #[cfg(feature = "tls")]
+        let certificate_end = standing.tls().certificate_end();
+        #[cfg(not(feature = "tls"))]
+        let certificate_end = None;
         // It looks at every partition, and may read logs.
         let exposition = blocking(move || Ok(exposition(&broker, responses, format, shows_partitions))).await?;
+        let exposition = exposition.with_http_certificate(certificate_end);
         let body = Body::from_stream(Pieces { exposition, _permit: permit });
         Ok(([(header::CONTENT_TYPE, format.content_type())], body).into_response())
     }

@@ -63,6 +63,22 @@ pub fn frames(disk: Arc<dyn Disk>, dir: &Path, identity: LogIdentity, from: Offs
     Ok(Frames { disk, dir: dir.to_owned(), salt, listing, at: behind.saturating_sub(1), walk: None, from, failed: false })
 }
 
+/// When the first frame of the last segment was appended that can be read, in ns since the Unix epoch; `None` without one. No frame behind it is older, and this costs
+/// one read, however much there is.
+///
+/// # Errors
+/// As [`frames`].
+pub fn last_segment_time(disk: Arc<dyn Disk>, dir: &Path, identity: LogIdentity) -> Result<Option<u64>, LogError> {
+    let mut frames = frames(disk, dir, identity, Offset(u64::MAX))?;
+    frames.from = Offset(0);
+    for frame in frames {
+        if let Ok(frame) = frame? {
+            return Ok(Some(frame.prefix.extension.append_time));
+        }
+    }
+    Ok(None)
+}
+
 impl Frames {
     fn advance(&mut self) -> Result<Option<Result<StoredFrame, FoundDamage>>, LogError> {
         loop {

@@ -45,6 +45,7 @@ impl Log {
         let inner = &self.inner;
         let mut state = inner.state.lock();
         state.writable()?;
+        let _write = inner.env.times.writes.begin();
         let (now, began) = inner.env.time.now_and_monotonic();
         let append_time = now.max(state.last_append_time);
         let (bytes, frames) = batch.parts_mut();

@@ -13,6 +13,7 @@ use crate::disk::{Disk, DiskFile, SharedFileSystem};
 use crate::error::LogError;
 use crate::files::PinnedFile;
 use crate::flusher::{Begun, Flush, Start};
+use crate::metrics::One;
 use crate::segment::Segment;
 use crate::view::End;
 
@@ -37,6 +38,7 @@ struct Running<'a> {
     flushing: MutexGuard<'a, Flushing>,
     job: Job,
     began: Duration,
+    _under_way: One<'a>,
     /// Whether it came with it that a segment was sealed, once it has succeeded.
     done: Option<bool>,
 }
@@ -216,7 +218,8 @@ impl Inner {
         state.turn.running = true;
         let job = Job { end, appended_bytes: state.appended_bytes, frames, files, sealed, sync_dir };
         drop(state);
-        Ok(Some(Running { inner: self, flushing, job, began: self.env.clock.monotonic(), done: None }))
+        let began = self.env.clock.monotonic();
+        Ok(Some(Running { inner: self, flushing, job, began, _under_way: self.env.times.flushing.begin(began), done: None }))
     }
 
     /// Stores the waiting snapshot of producer state, once all that it tells of is flushed: what a power cut could take back must not

@@ -1,8 +1,11 @@
 //! Flushes, while others change the directory.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use hermit_log::disk::Disk;
 use hermit_log::disk::sim::{Fault, Op, Survival};
-use hermit_log::{Durability, LogConfig, LogError};
+use hermit_log::{Clock as _, Durability, LogConfig, LogError};
 use hermit_proto::Offset;
 use rustix::io::Errno;
 
@@ -73,4 +76,31 @@ fn a_promise_that_a_failed_flush_has_broken_is_refused_each_time_it_is_asked_for
         assert!(matches!(refused, LogError::ReadOnly { .. }), "{refused}");
     }
     assert_eq!((log.bounds().high_watermark, log.bounds().flushed_end), (Offset(1), Offset(0)));
+}
+
+/// What a disk does not end is in no count of what it has done.
+#[test]
+fn a_sync_and_a_write_that_take_for_ever_show_while_they_do() {
+    let bench = Bench::new();
+    let (log, hooks, times) = bench.open_hooked_with_times(&LogConfig::default(), false, 0);
+    let hang = Duration::from_secs(11);
+    append(&log);
+    let (clock, seen) = (Arc::clone(&bench.clock), Arc::clone(&times));
+    hooks.once(On::Sync, "", move || {
+        clock.advance(hang);
+        assert_eq!((seen.flushing.oldest(clock.monotonic()), seen.flush.read().count()), (hang, 0));
+    });
+    log.flush().unwrap();
+    assert!(!hooks.is_waiting());
+    assert_eq!((times.flushing.oldest(bench.clock.monotonic()), times.flush.read().count()), (Duration::ZERO, 1));
+
+    let before = times.writes.seen();
+    let seen = Arc::clone(&times);
+    hooks.once(On::Write, "", move || {
+        let during = seen.writes.seen();
+        assert!(seen.writes.hang_since(during) && !seen.writes.hang_since(before));
+    });
+    append(&log);
+    let after = times.writes.seen();
+    assert!(!hooks.is_waiting() && !times.writes.hang_since(before) && !times.writes.hang_since(after));
 }

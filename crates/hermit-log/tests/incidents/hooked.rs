@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use hermit_log::disk::sim::SimDisk;
 use hermit_log::disk::{DirLock, Disk, DiskFile, Entry, FileSystem, FileSystemId, Mapping, Open};
 
-/// When it happens: before the file is opened, or synced, or after it was read.
+/// When it happens: before the file is opened, written, or synced, or after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Open,
+    Write,
     Sync,
     Read,
 }
@@ -132,6 +133,7 @@ impl DiskFile for HookedFile {
         read
     }
     fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
+        self.hooks.strike(On::Write, &self.path);
         self.file.write_at(buf, position)
     }
     fn sync_data(&self) -> io::Result<()> {

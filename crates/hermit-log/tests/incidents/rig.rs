@@ -7,7 +7,8 @@ use bytes::BytesMut;
 use hermit_log::disk::Disk;
 use hermit_log::disk::sim::SimDisk;
 use hermit_log::{
-    Batch, Bounds, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener, ManualClock, RecoveryReport, Start,
+    Batch, Bounds, Flusher, Log, LogConfig, LogEnv, LogError, LogIdentity, LogListener, LogTimes, ManualClock, RecoveryReport,
+    Start,
 };
 use hermit_proto::{
     FrameLimits, FrameView, LeaderEpoch, Offset, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence,
@@ -63,13 +64,20 @@ impl Bench {
 
     /// On a disk on which something may happen in between.
     pub(crate) fn open_hooked(&self, config: &LogConfig, clean: bool, epoch: u32) -> (Log, Hooks) {
+        let (log, hooks, _times) = self.open_hooked_with_times(config, clean, epoch);
+        (log, hooks)
+    }
+
+    /// With what is told of how long its disk takes.
+    pub(crate) fn open_hooked_with_times(&self, config: &LogConfig, clean: bool, epoch: u32) -> (Log, Hooks, Arc<LogTimes>) {
         let clock = Arc::clone(&self.clock);
         let hooks = Hooks::default();
         let disk = Hooked { disk: self.disk.clone(), hooks: hooks.clone() };
         // One open file, so that each is opened when it is used.
         let env = LogEnv::new(Arc::new(disk), Arc::clone(&clock) as _, Flusher::manual(clock), 1);
         let start = Start { clean, leader_epoch: LeaderEpoch(epoch) };
-        (Log::open_in(&env, dir(), LogIdentity::default(), config.clone(), start, Arc::new(Deaf)).unwrap().0, hooks)
+        let (log, _) = Log::open_in(&env, dir(), LogIdentity::default(), config.clone(), start, Arc::new(Deaf)).unwrap();
+        (log, hooks, env.times)
     }
 
     /// Damages the prefix of the frame at `position`, so that its size cannot be believed.
