@@ -57,6 +57,8 @@ fn is_regular(file: &Path) -> bool {
 fn create(args: &ExportArgs) -> Result<File> {
     let file = args.file.display();
     let mut options = OpenOptions::new();
+    // A new file is for its owner alone, as the data are that it is a copy of.
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.write(true).create_new(!args.overwrite).create(true).truncate(args.overwrite);
     options.open(&args.file).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => anyhow!("{file} exists; name another file, or say --overwrite"),

@@ -64,6 +64,9 @@ fn a_file_can_be_imported_anywhere_and_twice() {
     let file = dir.path().join("t.hmq");
     let file = file.to_str().unwrap();
     assert_eq!(broker.ok(&["export", "t", file], b""), "exported 203 records of t\n");
+    // It holds what the data directory holds, which is for its owner alone.
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     let exists = broker.run(&["export", "t", file], b"");
     assert!(exists.status == 1 && exists.stderr.contains("say --overwrite"), "{}", exists.stderr);
     let again = ["export", "t", file, "--overwrite", "--compression", "none", "--output", "json"];

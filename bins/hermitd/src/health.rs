@@ -24,7 +24,7 @@ pub(crate) enum Question {
 
 /// Asks, and gives the answer if it is a good one.
 pub(crate) fn ask(settings: &Settings, question: Question) -> anyhow::Result<String> {
-    let Some(http) = &settings.http else { bail!("`http` is off: there is nobody to ask") };
+    let Some(http) = &settings.http else { return ask_without_http(settings, question) };
     let addresses = http.addresses().with_context(|| format!("`http` is {}, which cannot be resolved", http.address))?;
     let addresses: Vec<_> = addresses.into_iter().map(reachable).collect();
     if addresses.iter().any(|address| address.port() == 0) {
@@ -43,6 +43,23 @@ pub(crate) fn ask(settings: &Settings, question: Question) -> anyhow::Result<Str
         }
     }
     Err(last.with_context(|| format!("`http` is {}, which stands for no address", http.address))?)
+}
+
+/// Whether it is alive nobody can be asked then: it is not called dead for that. Whether it serves clients shows at the port that they connect to.
+fn ask_without_http(settings: &Settings, question: Question) -> anyhow::Result<String> {
+    if question == Question::Alive {
+        return Ok("`http` is off: there is nobody to ask".to_owned());
+    }
+    let listen = &settings.listen;
+    let addresses = settings.addresses().with_context(|| format!("`listen` is {listen}, which cannot be resolved"))?;
+    let address = addresses.into_iter().next().with_context(|| format!("`listen` is {listen}, which stands for no address"))?;
+    if address.port() == 0 {
+        bail!(
+            "`http` is off, and `listen` is {listen}, where only the broker's own first line tells the port that it took: name one"
+        );
+    }
+    TcpStream::connect_timeout(&reachable(address), PATIENCE).with_context(|| format!("nobody listens on {listen}"))?;
+    Ok(format!("`http` is off; somebody listens on {listen}"))
 }
 
 /// Where a broker answers that listens on all addresses.

@@ -18,16 +18,31 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use allocator::Allocator;
+use hermit_broker::BrokerError;
 use settings::Invocation;
 use settings::finding::Findings;
+use signals::Hearing;
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub use settings::fuzzing;
 
+/// Exit status of a broker whose settings are wrong (`EX_CONFIG` of `sysexits.h`): to begin it anew changes nothing, which a service manager can be told.
+const SETTINGS_WRONG: u8 = 78;
+
 /// What the process does, by its arguments, its environment and its settings file.
 pub fn run_process() -> ExitCode {
-    let done = match settings::from_process() {
+    let flags = settings::flags();
+    let is_broker = flags.asks_for_broker();
+    // Before anything that takes its time: settings name hosts, and a file may be a pipe.
+    let hearing = match is_broker.then(Hearing::begin).transpose() {
+        Ok(hearing) => hearing,
+        Err(error) => {
+            warn(&format!("signals cannot be heard: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = match settings::invocation(flags) {
         Ok(Invocation::Check(notes)) => {
             note(&notes);
             say("the settings are valid\n")
@@ -39,19 +54,27 @@ pub fn run_process() -> ExitCode {
         Ok(Invocation::Health(settings, question)) => {
             health::ask(&settings, question).and_then(|answer| say(&format!("{answer}\n")))
         }
-        Ok(Invocation::Run(settings, sources)) => run::run(&settings, sources),
+        Ok(Invocation::Run(settings, sources)) => match hearing {
+            Some(hearing) => run::run(&settings, sources, hearing),
+            None => Err(anyhow::anyhow!("signals are not heard")),
+        },
         Err(findings) => {
             tell(&findings);
-            return ExitCode::FAILURE;
+            return if is_broker { ExitCode::from(SETTINGS_WRONG) } else { ExitCode::FAILURE };
         }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             warn(&told(&error));
-            ExitCode::FAILURE
+            if is_of_settings(&error) { ExitCode::from(SETTINGS_WRONG) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether the settings have to be changed before it can be otherwise.
+fn is_of_settings(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref::<BrokerError>(), Some(BrokerError::InvalidConfig { .. })))
 }
 
 /// All that is wrong with the settings, a line for each.

@@ -14,9 +14,13 @@ const TELL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time that the start may take from now on. It is asked for again as long as something gets done.
 const START_PATIENCE: Duration = Duration::from_secs(90);
 
-/// It serves, at this address: after the start, and after settings were read again.
-pub(crate) fn ready(address: SocketAddr) {
-    notify(&format!("READY=1\nSTATUS=Serving at {address}"));
+/// Time to close the logs, on a slow disk, once nobody is served any more.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(80);
+
+/// It serves, at this address: after the start, and after settings were read again, of which `word` tells what came of that.
+pub(crate) fn ready(address: SocketAddr, word: Option<&str>) {
+    let word = word.map(|word| format!("; {word}")).unwrap_or_default();
+    notify(&format!("READY=1\nSTATUS=Serving at {address}{word}"));
 }
 
 /// The settings are being read again.
@@ -25,9 +29,15 @@ pub(crate) fn reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={}{:06}\nSTATUS=Reading the settings again", now.tv_sec, now.tv_nsec / 1000));
 }
 
-/// It stops.
-pub(crate) fn stopping() {
-    notify("STOPPING=1\nSTATUS=Stopping: answering what was asked");
+/// It stops, and gives clients so long. Whatever the unit allows, it has to have that, and the time to close the logs.
+pub(crate) fn stopping(drain: Duration) {
+    let patience = drain.saturating_add(CLOSE_PATIENCE).as_micros();
+    notify(&format!("STOPPING=1\nSTATUS=Stopping: answering what was asked\nEXTEND_TIMEOUT_USEC={patience}"));
+}
+
+/// The logs are being closed.
+pub(crate) fn closing() {
+    notify(&format!("STATUS=Stopping: closing the logs\nEXTEND_TIMEOUT_USEC={}", CLOSE_PATIENCE.as_micros()));
 }
 
 /// It gets on.

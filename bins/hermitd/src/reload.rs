@@ -43,21 +43,28 @@ impl Reload {
     }
 
     /// Reads everything again, and says in a line each what has changed, what cannot, and what is wrong: then nothing changes. It waits for the disk, and for names to
-    /// be resolved; a broker that has begun to stop meanwhile is left as it is.
-    pub(crate) fn reload(&self, broker: &Broker) {
+    /// be resolved; a broker that has begun to stop meanwhile is left as it is. Gives what the service manager is to show, where not all was well.
+    pub(crate) fn reload(&self, broker: &Broker) -> Option<String> {
         match self.sources.read_again() {
-            _ if broker.is_stopping() => tracing::info!("SIGHUP: the broker stops; nothing was changed"),
+            _ if broker.is_stopping() => {
+                tracing::info!("SIGHUP: the broker stops; nothing was changed");
+                None
+            }
             Ok(settings) => self.apply(broker, &settings),
             Err(Findings(findings)) => {
                 for finding in &findings {
                     tracing::error!(%finding, "SIGHUP: a setting is wrong");
                 }
                 tracing::error!(mistakes = findings.len(), "SIGHUP: nothing was changed");
+                let mistakes = if findings.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", findings.len()) };
+                Some(format!("settings NOT changed: {mistakes}, which the log names"))
             }
         }
     }
 
-    fn apply(&self, broker: &Broker, settings: &Settings) {
+    fn apply(&self, broker: &Broker, settings: &Settings) -> Option<String> {
+        let unchanged = || Some("settings NOT changed: the log tells why".to_owned());
+        let mut word = None;
         settings.notes.iter().for_each(|note| tracing::warn!(note, "SIGHUP: a note on the settings"));
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let mut config = settings.broker.clone();
@@ -72,14 +79,17 @@ impl Reload {
         let filter = match filter.and_then(|filter| self.filter.check().map(|()| filter)) {
             Ok(filter) => filter,
             Err(error) => {
-                return tracing::error!(error = format!("{error:#}"), "SIGHUP: `log` cannot be changed; nothing was changed");
+                tracing::error!(error = format!("{error:#}"), "SIGHUP: `log` cannot be changed; nothing was changed");
+                return unchanged();
             }
         };
         if let Some(Err(error)) = settings.http_tls.as_ref().map(TlsConfig::check) {
-            return tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: TLS for HTTP cannot be used; nothing was changed");
+            tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: TLS for HTTP cannot be used; nothing was changed");
+            return unchanged();
         }
         if let Err(error) = broker.reconfigure(&config) {
-            return tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: nothing was changed");
+            tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: nothing was changed");
+            return unchanged();
         }
         if let Some(http) = &self.http {
             http.show_partitions(settings.metrics_per_partition);
@@ -89,6 +99,7 @@ impl Reload {
             {
                 // Its files have changed since they were looked at.
                 tracing::error!(error = %hermit_broker::log::error_line(&error), "SIGHUP: all was changed but TLS for HTTP, which stays as it was");
+                word = Some("settings changed but TLS for HTTP: the log tells why".to_owned());
                 changed.retain(|difference| !difference.name.starts_with("http_tls"));
                 now_in_force = with(&in_force, &changed);
             }
@@ -98,7 +109,9 @@ impl Reload {
         // Last, so that the lines are written by it that the new filter takes out, too.
         if let Err(error) = self.filter.set(filter) {
             tracing::error!(error = format!("{error:#}"), "SIGHUP: all was changed but `log`, which stays as it was");
+            word.get_or_insert("settings changed but `log`: the log tells why".to_owned());
         }
+        word.or_else(|| (!waiting.is_empty()).then(|| format!("{} changed settings wait for a restart", waiting.len())))
     }
 }
 
@@ -158,7 +171,7 @@ mod tests {
         let before = sources.read_again().unwrap().in_force(test.broker().config());
         let limit = || test.broker().create_topic("many", 8, &hermit_broker::TopicConfig::default()).is_err();
         let reload = Reload::new(sources, LogFilter::broken(), before.clone(), None);
-        reload.reload(test.broker());
+        assert!(reload.reload(test.broker()).unwrap().contains("NOT changed"));
         assert!(!limit());
         assert_eq!(*reload.in_force.lock().unwrap(), before);
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hermit_broker::Broker;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
+use tokio::task::JoinHandle;
 
 use crate::http::{self, Http};
 use crate::reload::Reload;
 use crate::settings::{Settings, Sources};
-use crate::signals::{Signals, WhileStarting};
-use crate::{descriptors, listener, logs, notify, say, takeover, watchdog};
+use crate::signals::{Hearing, WhileStarting};
+use crate::{descriptors, listener, logs, notify, say, signals, takeover, watchdog};
 
 /// Threads for requests that wait for the disk, such as creating topics. Searches and TLS handshakes, of which the broker does so many at a time as there are processors
 /// and half as many, have others beside these: a flood of either leaves the rest their turn.
@@ -23,7 +24,8 @@ const BLOCKING_THREADS: usize = 8;
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens the broker, serves it, and stops it gracefully.
-pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
+pub(crate) fn run(settings: &Settings, sources: Sources, hearing: Hearing) -> anyhow::Result<()> {
+    let (hearing_runtime, signals, hangup) = hearing.into_parts();
     let filter = logs::begin(&settings.log, settings.log_format)?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
@@ -36,12 +38,6 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let http = http::begin(&runtime, settings)?;
-    // Before the start, which may take a while.
-    let signals = Signals::hear(&runtime)?;
-    let hangup = {
-        let _within = runtime.enter();
-        signal(SignalKind::hangup())?
-    };
     let progress = http.as_ref().map_or_else(Arc::default, |http| http.server.start_progress());
     let following = runtime.spawn(notify::follow_start(Arc::clone(&progress)));
     takeover::take_over(&config, settings.import)?;
@@ -53,6 +49,9 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
     let http_server = http.as_ref().map(|http| http.server.clone());
     let reload = Reload::new(sources, filter, settings.in_force(broker.config()), http_server);
     let served = runtime.block_on(serve(&broker, settings, http, reload, (signals, hangup)));
+    if served.is_err() {
+        Hearing::while_ending(&hearing_runtime);
+    }
     // After an error the data directory is still to be closed; after a graceful stop this does nothing.
     let closed = broker.close().context("the stop was not a clean one");
     // A blocking request that nobody waits for any more must not hold the stop; the directory is closed to it.
@@ -63,7 +62,7 @@ pub(crate) fn run(settings: &Settings, sources: Sources) -> anyhow::Result<()> {
 async fn serve(
     broker: &Broker,
     settings: &Settings,
-    http: Option<Http>,
+    mut http: Option<Http>,
     reload: Reload,
     (signals, hangup): (WhileStarting, Signal),
 ) -> anyhow::Result<()> {
@@ -72,7 +71,7 @@ async fn serve(
     settings.check_reach(&addresses)?;
     let listener = listener::listen(&addresses).map_err(|error| cannot_listen(&settings.listen, "--listen", error))?;
     let address = listener.local_addr()?;
-    let serving = tokio::spawn({
+    let mut serving = tokio::spawn({
         let broker = broker.clone();
         async move { broker.serve(listener).await }
     });
@@ -85,28 +84,52 @@ async fn serve(
     if let Err(error) = say(&format!("ready hermit={address}{http_words}\n")) {
         tracing::warn!(%error, "standard output does not take the line that says ready");
     }
-    notify::ready(address);
+    notify::ready(address, None);
     watchdog::begin(broker);
     let (mut signals, came) = signals.done().await?;
     let first = tokio::select! {
         biased;
         first = async { if let Some(came) = came { came } else { signals.next().await } } => first,
+        error = ended(&mut serving, http.as_mut().map(|http| &mut http.serving)) => return Err(error),
         never = reloads(hangup, reload, broker, address) => match never {},
     };
-    notify::stopping();
+    notify::stopping(broker.limits_in_force().drain_timeout);
+    let closing = tokio::spawn({
+        let broker = broker.clone();
+        async move {
+            broker.closing().await;
+            notify::closing();
+        }
+    });
     tracing::info!("stopping; a second signal forces");
     tokio::select! {
         stopped = broker.shutdown() => stopped.context("the stop was not a clean one")?,
-        () = signals.forcing(first) => {
-            tracing::warn!("forced: the next start will have to check what was not flushed");
-            #[expect(clippy::exit, reason = "the operator said so")]
-            std::process::exit(1);
-        }
+        () = signals.forcing(first) => signals::forced(),
     }
+    // It was told, as all logs are closed.
+    closing.await.context("telling the service manager ended badly")?;
     if let Some(http) = http {
         http.serving.await.context("serving HTTP ended badly")?;
     }
     serving.await.context("serving ended badly")
+}
+
+/// Waits until the one or the other serves no more, which nobody has asked for.
+async fn ended(serving: &mut JoinHandle<()>, http: Option<&mut JoinHandle<()>>) -> anyhow::Error {
+    let http = async {
+        match http {
+            Some(http) => http.await,
+            None => std::future::pending().await,
+        }
+    };
+    let (what, ended) = tokio::select! {
+        ended = serving => ("serving", ended),
+        ended = http => ("serving HTTP", ended),
+    };
+    match ended {
+        Ok(()) => anyhow::anyhow!("{what} ended by itself"),
+        Err(error) => anyhow::Error::new(error).context(format!("{what} ended badly")),
+    }
 }
 
 /// Reads the settings again whenever that is asked for: one time after the other, on a thread where it may wait, so that a stop never waits for it.
@@ -116,10 +139,11 @@ async fn reloads(mut hangup: Signal, reload: Reload, broker: &Broker, address: S
         notify::reloading();
         let (reload, broker) = (Arc::clone(&reload), broker.clone());
         let reloaded = tokio::task::spawn_blocking(move || reload.reload(&broker)).await;
-        if let Err(error) = reloaded {
+        let word = reloaded.unwrap_or_else(|error| {
             tracing::error!(%error, "SIGHUP: a fault in the broker; not all of it may have been done");
-        }
-        notify::ready(address);
+            Some("not all settings may have changed, by a fault in the broker: the log tells more".to_owned())
+        });
+        notify::ready(address, word.as_deref());
     }
     std::future::pending().await
 }
@@ -134,4 +158,19 @@ pub(crate) fn cannot_listen(listen: &str, flag: &str, error: std::io::Error) -> 
         _ => String::new(),
     };
     anyhow::Error::new(error).context(format!("cannot listen on {listen}{what_to_do}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_serves_no_more_is_noticed() {
+        let (mut serves, mut ends) = (tokio::spawn(std::future::pending()), tokio::spawn(async { panic!("a fault") }));
+        let told = format!("{:#}", ended(&mut serves, Some(&mut ends)).await);
+        assert!(told.starts_with("serving HTTP ended badly") && told.contains("panic"), "{told}");
+        let told = ended(&mut tokio::spawn(async {}), None).await.to_string();
+        assert_eq!(told, "serving ended by itself");
+        serves.abort();
+    }
 }

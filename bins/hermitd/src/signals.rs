@@ -24,20 +24,69 @@ pub(crate) struct Signals {
     interrupt: Signal,
 }
 
-/// Hears them while the start is under way.
+/// All signals that mean something to the process, heard from its first moment on, by a thread that nothing else keeps busy. Until there is somebody who does what
+/// they ask for, SIGHUP is kept, and the others stop the start.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    runtime: Runtime,
+    starting: WhileStarting,
+    hangup: Signal,
+}
+
+/// Hears those that end the process while the start is under way.
 #[derive(Debug)]
 pub(crate) struct WhileStarting {
     over: oneshot::Sender<()>,
     heard: JoinHandle<(Signals, Option<Came>)>,
 }
 
-impl Signals {
+impl Hearing {
     /// Hears them from now on.
-    pub(crate) fn hear(runtime: &Runtime) -> io::Result<WhileStarting> {
-        let _within = runtime.enter();
-        let signals = Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+    pub(crate) fn begin() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("signals").enable_all().build()?;
+        let (signals, hangup) = {
+            let _within = runtime.enter();
+            (Signals::hear()?, signal(SignalKind::hangup())?)
+        };
         let (over, is_over) = oneshot::channel();
-        Ok(WhileStarting { over, heard: runtime.spawn(signals.while_starting(is_over)) })
+        let heard = runtime.spawn(signals.while_starting(is_over));
+        Ok(Self { runtime, starting: WhileStarting { over, heard }, hangup })
+    }
+
+    /// Those that come while the process ends by an error: the first asks for what is being done, and a second forces.
+    pub(crate) fn while_ending(runtime: &Runtime) {
+        let hearing = {
+            let _within = runtime.enter();
+            Signals::hear()
+        };
+        match hearing {
+            Ok(mut signals) => drop(runtime.spawn(async move {
+                let first = signals.next().await;
+                tracing::info!("stopping already; a second signal forces");
+                signals.forcing(first).await;
+                forced();
+            })),
+            Err(error) => tracing::warn!(%error, "signals are not heard any more"),
+        }
+    }
+
+    /// The parts: who goes on hearing the signals, and the runtime that they come by, which is to be kept.
+    pub(crate) fn into_parts(self) -> (Runtime, WhileStarting, Signal) {
+        (self.runtime, self.starting, self.hangup)
+    }
+}
+
+/// Ends the process at once.
+pub(crate) fn forced() -> ! {
+    tracing::warn!("forced: the next start will have to check what was not flushed");
+    #[expect(clippy::exit, reason = "the operator said so")]
+    std::process::exit(1);
+}
+
+impl Signals {
+    /// Within a runtime.
+    fn hear() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     async fn while_starting(mut self, mut is_over: oneshot::Receiver<()>) -> (Self, Option<Came>) {
@@ -48,8 +97,9 @@ impl Signals {
         tracing::info!("stopping as soon as the start is done; a second signal forces");
         tokio::select! {
             _ = &mut is_over => (self, Some(first)),
-            () = tokio::time::sleep(START_GRACE) => cut(),
-            () = self.forcing(first) => cut(),
+            // One wish, which is done.
+            () = tokio::time::sleep(START_GRACE) => cut(0),
+            () = self.forcing(first) => cut(1),
         }
     }
 
@@ -82,8 +132,8 @@ impl WhileStarting {
     }
 }
 
-fn cut() -> ! {
+fn cut(status: i32) -> ! {
     tracing::warn!("stopped while starting: nothing that was answered is lost, and the next start begins anew");
     #[expect(clippy::exit, reason = "the operator said so")]
-    std::process::exit(1);
+    std::process::exit(status);
 }

@@ -14,10 +14,13 @@ pub(crate) fn begin(broker: &Broker) {
     let Some(patience) = asked(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id()) else { return };
     let (broker, runtime) = (broker.clone(), Handle::current());
     let watch = move || {
+        let mut was_told = false;
         loop {
             // Three times, so that one that comes late is not the last.
             std::thread::sleep(patience / 3);
-            if gets_on(&runtime, &broker, patience) {
+            let seen = broker.writes().seen();
+            let looked = gets_on(&runtime, &broker, patience, || broker.writes().hang_since(seen), &mut was_told);
+            if looked {
                 notify::alive();
             }
         }
@@ -35,9 +38,10 @@ fn asked(usec: Option<String>, pid: Option<String>, own_pid: u32) -> Option<Dura
     is_meant.then(|| Duration::from_micros(usec))
 }
 
-/// Whether connections are being served, as far as that can be seen without the disk: a slow one is no reason to begin anew. The runtime has to run a task, and what every
-/// connection asks for has to be given, which waits for the locks of topics and connections.
-fn gets_on(runtime: &Handle, broker: &Broker, patience: Duration) -> bool {
+/// Whether connections are being served, as far as that can be seen without the disk: one that hangs is no reason to begin anew. The runtime has to run a task, and what
+/// every connection asks for has to be given, which waits for the locks of topics and connections. Where that takes long, and a write has been under way all the while, it
+/// is the disk that they wait for. What is wrong is said once, before the service manager ends the process; `was_told` keeps whether it was.
+fn gets_on(runtime: &Handle, broker: &Broker, patience: Duration, disk_hangs: impl Fn() -> bool, was_told: &mut bool) -> bool {
     let (done, wait) = mpsc::channel();
     let broker = broker.clone();
     runtime.spawn(async move {
@@ -45,7 +49,19 @@ fn gets_on(runtime: &Handle, broker: &Broker, patience: Duration) -> bool {
         // Nobody waits any more where it took too long.
         let _late = done.send(());
     });
-    wait.recv_timeout(patience).is_ok()
+    if wait.recv_timeout(patience / 3).is_ok() {
+        *was_told = false;
+        return true;
+    }
+    let hangs = disk_hangs();
+    if !std::mem::replace(was_told, true) {
+        if hangs {
+            tracing::error!("the disk does not end a write, and connections wait for it");
+        } else {
+            tracing::error!("connections are not served: systemd will begin the broker anew if that does not change");
+        }
+    }
+    hangs || wait.recv_timeout(patience - patience / 3).is_ok()
 }
 
 #[cfg(test)]
@@ -68,8 +84,14 @@ mod tests {
     fn a_runtime_that_runs_nothing_does_not_get_on() {
         let test = TestBroker::start().unwrap();
         let stuck = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert!(!gets_on(stuck.handle(), test.broker(), Duration::from_millis(50)));
+        let look = |runtime: &Handle, patience: u64, hangs: bool| {
+            let mut was_told = false;
+            (gets_on(runtime, test.broker(), Duration::from_millis(patience), || hangs, &mut was_told), was_told)
+        };
+        assert_eq!(look(stuck.handle(), 60, false), (false, true));
+        // It is the disk, which another start would not mend.
+        assert_eq!(look(stuck.handle(), 60, true), (true, true));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        assert!(gets_on(runtime.handle(), test.broker(), Duration::from_secs(20)));
+        assert_eq!(look(runtime.handle(), 60_000, true), (true, false));
     }
 }

@@ -279,3 +279,31 @@ fn a_hangup_reads_certificates_again_and_keeps_the_old_where_the_new_cannot_be_u
     assert!(!output.status.success() && said.contains("tls_cert") && !said.contains(PASSWORD), "{said}");
     daemon.stop();
 }
+
+/// The manual says to remove the file with the password once there is a user who may administer.
+#[test]
+fn the_password_file_is_needed_only_until_there_is_an_administrator() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = password_file(dir.path());
+    let start = || {
+        Daemon::start(dir.path(), |command| {
+            command.env("HERMITD_ADMIN_PASSWORD_FILE", &file);
+        })
+    };
+    start().stop();
+    fs::remove_file(&file).unwrap();
+    let daemon = start();
+    assert!(daemon.said().contains("needed only where nobody may administer the broker yet"), "{}", daemon.said());
+    let client = daemon.builder().password("admin", PASSWORD).connect().unwrap();
+    client.admin().create_topic("t", 1, TopicConfig::default()).unwrap();
+    drop(client);
+    daemon.stop();
+    // Without one, a broker that nobody could administer is refused, and not begun with a token that nobody expects.
+    fs::remove_dir_all(dir.path().join("data")).unwrap();
+    let mut command = hermitd();
+    command.arg("--data-dir").arg(dir.path().join("data")).args(["--listen", "127.0.0.1:0", "--authentication", "on"]);
+    let output = command.env("HERMITD_ADMIN_PASSWORD_FILE", &file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("HERMITD_ADMIN_PASSWORD_FILE") && said.contains("No such file"), "{said}");
+    assert!(!dir.path().join("data/first-admin-token").exists());
+}

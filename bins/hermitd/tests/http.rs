@@ -100,6 +100,12 @@ fn https_has_the_certificate_of_the_native_port_unless_it_has_its_own_and_a_hang
     };
     assert!(trusts("native", &address));
     assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200 "));
+    let metrics = get(&address, "/metrics");
+    for port in ["native", "http"] {
+        // The end of the year 4095, which those have that name none.
+        let end = format!("hermit_tls_certificate_expiry_timestamp_seconds{{port=\"{port}\"}} 67090118400\n");
+        assert!(metrics.contains(&end), "{end} in {metrics}");
+    }
 
     // Its own, and nothing else any more.
     make("own");
@@ -187,7 +193,15 @@ fn health_is_asked_of_the_broker_that_has_the_same_settings() {
         assert!(well && said.lines().count() == 1, "{args:?}: {said}");
     }
     let native = line.split(' ').find_map(|word| word.strip_prefix("hermit=")).unwrap().trim();
-    for (args, reason) in [("--http=off", "is off"), ("--http=127.0.0.1:0", "name one"), (&format!("--http={native}"), "")] {
+    // Without HTTP there is nobody to ask whether it is alive, and its own port shows whether it serves.
+    let listen = format!("--listen={native}");
+    for args in [&["--http=off"][..], &["--http=off", "--ready", &listen]] {
+        let (well, said) = health(args);
+        assert!(well && said.contains("is off") && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    let (well, said) = health(&["--http=off", "--ready", "--listen=127.0.0.1:1"]);
+    assert!(!well && said.contains("127.0.0.1:1"), "{said}");
+    for (args, reason) in [("--http=127.0.0.1:0", "name one"), (&format!("--http={native}"), "")] {
         let (well, said) = health(&[args]);
         assert!(!well && said.contains(reason), "{args}: {said}");
     }

@@ -260,6 +260,66 @@ fn the_same_signal_at_once_is_one_and_later_it_forces() {
     assert_eq!(daemon.wait(), Some(1));
 }
 
+/// Signals are heard before anything is read; one wish to stop is done without an error, however far the start is.
+#[test]
+fn a_start_that_hangs_is_stopped_by_one_signal_and_by_no_hangup() {
+    const TERM_AND_HUP: u64 = 1 << 14 | 1;
+    let dir = tempfile::tempdir().unwrap();
+    // Nobody ever writes to it.
+    let settings = dir.path().join("settings");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &settings, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let mut command = hermitd();
+    command.arg("--config").arg(&settings).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let daemon = Daemon { child, address: String::new() };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        if u64::from_str_radix(caught, 16).unwrap() & TERM_AND_HUP == TERM_AND_HUP {
+            break;
+        }
+        assert!(Instant::now() < deadline, "signals are not heard: {caught}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    daemon.signal(Signal::HUP);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+/// What another start would not change is told from what it might, for whoever starts it again.
+#[test]
+fn mistakes_in_settings_have_an_exit_status_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = |change: &dyn Fn(&mut Command)| {
+        let mut command = hermitd();
+        command.arg("--data-dir").arg(dir.path().join("data")).stdout(Stdio::null());
+        change(&mut command);
+        command.stderr(Stdio::null()).status().unwrap().code()
+    };
+    let wrong: &dyn Fn(&mut Command) = &|command| {
+        command.args(["--max-partitions", "no"]);
+    };
+    assert_eq!(status(wrong), Some(78));
+    let checked: &dyn Fn(&mut Command) = &|command| {
+        command.args(["--check", "--max-partitions", "no"]);
+    };
+    assert_eq!(status(checked), Some(1));
+    let nobody: &dyn Fn(&mut Command) = &|command| {
+        command.args(["--authentication", "on"]).env("HERMITD_ADMIN_PASSWORD_FILE", "/nowhere/password");
+    };
+    assert_eq!(status(nobody), Some(78));
+    // The port may be free a moment later.
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
+    let on_a_taken_port: &dyn Fn(&mut Command) = &|command| {
+        command.args(["--listen", &taken.to_string()]);
+    };
+    assert_eq!(status(on_a_taken_port), Some(1));
+    drop(holder);
+}
+
 #[test]
 fn a_port_that_is_taken_is_told_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();

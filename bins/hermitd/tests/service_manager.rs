@@ -31,7 +31,10 @@ fn the_service_manager_hears_what_it_has_to() {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
     command.env_clear().env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "300000");
-    command.arg("--data-dir").arg(dir.path().join("data")).args(["--listen", "127.0.0.1:0", "--http", "off"]);
+    let file = dir.path().join("hermitd.toml");
+    std::fs::write(&file, "").unwrap();
+    command.arg("--config").arg(&file).arg("--data-dir").arg(dir.path().join("data"));
+    command.args(["--listen", "127.0.0.1:0", "--http", "off", "--drain-timeout", "7s"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let starting = told_until(&socket, "READY=1\nSTATUS=Serving at 127.0.0.1:");
     assert!(starting[..starting.len() - 1].iter().all(|told| told.starts_with("STATUS=Starting: ")), "{starting:?}");
@@ -43,8 +46,18 @@ fn the_service_manager_hears_what_it_has_to() {
     let reloading = told_until(&socket, "RELOADING=1\nMONOTONIC_USEC=").pop().unwrap();
     let at: u64 = reloading.split(['=', '\n']).nth(3).unwrap().parse().unwrap();
     assert!(at > 0);
-    told_until(&socket, "READY=1\n");
+    let serving = told_until(&socket, "READY=1\n").pop().unwrap();
+    assert!(!serving.contains(';'), "{serving}");
+    // What could not be done shows.
+    std::fs::write(&file, "max_partitions = 0\nloq = \"info\"\n").unwrap();
+    signal(Signal::HUP);
+    let serving = told_until(&socket, "READY=1\n").pop().unwrap();
+    assert!(serving.ends_with("; settings NOT changed: 2 mistakes, which the log names"), "{serving}");
     signal(Signal::TERM);
-    told_until(&socket, "STOPPING=1\n");
+    // All that the stop may take, whatever the unit allows.
+    let stopping = told_until(&socket, "STOPPING=1\n").pop().unwrap();
+    assert!(stopping.ends_with("\nEXTEND_TIMEOUT_USEC=87000000"), "{stopping}");
+    let closing = told_until(&socket, "STATUS=Stopping: closing").pop().unwrap();
+    assert!(closing.ends_with("\nEXTEND_TIMEOUT_USEC=80000000"), "{closing}");
     assert!(child.wait().unwrap().success());
 }

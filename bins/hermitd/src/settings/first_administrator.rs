@@ -36,6 +36,9 @@ pub(super) fn told(administrator: &FirstAdministrator) -> String {
                 user.as_str()
             )
         }
+        FirstAdministrator::Missing { .. } => {
+            "the first administrator, where there is none, is missing: the file that the environment names is not there".to_owned()
+        }
         FirstAdministrator::Token => {
             "the first administrator, where there is none, comes to be with the token in `first-admin-token`".to_owned()
         }
@@ -51,7 +54,15 @@ pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Resul
     let (password, file) = match (variable(PASSWORD), variable(PASSWORD_FILE).map(PathBuf::from)) {
         (Some(_), Some(_)) => bail!("{PASSWORD} and {PASSWORD_FILE} are both set: leave one out"),
         (Some(password), None) => (Secret::new(text(PASSWORD, password)?), None),
-        (None, Some(file)) => (read(&file).with_context(|| format!("{PASSWORD_FILE}: {}", file.display()))?, Some(file)),
+        (None, Some(file)) => match read(&file) {
+            Ok(password) => (password, Some(file)),
+            // It may have been removed because it has done its work, which is for the broker to see.
+            Err(error) if is_gone(&error) => {
+                let why = format!("{PASSWORD_FILE}: {}: {error}", file.display());
+                return Ok(Some(Found { administrator: FirstAdministrator::Missing { why }, file: None }));
+            }
+            Err(error) => return Err(error.context(format!("{PASSWORD_FILE}: {}", file.display()))),
+        },
         (None, None) if user.is_some() => bail!("{USER} is set without a password: set {PASSWORD} or {PASSWORD_FILE}, too"),
         (None, None) => return Ok(None),
     };
@@ -61,6 +72,10 @@ pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Resul
     let user = user.unwrap_or_else(|| DEFAULT_USER.to_owned());
     let user = UserName::new_public(&user).with_context(|| format!("{USER} is {user:?}"))?;
     Ok(Some(Found { administrator: FirstAdministrator::Password { user, password }, file }))
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn text(name: &str, value: OsString) -> anyhow::Result<String> {
@@ -90,7 +105,7 @@ mod tests {
     fn names(found: &Found) -> (&str, &str) {
         match &found.administrator {
             FirstAdministrator::Password { user, password } => (user.as_str(), password.expose()),
-            FirstAdministrator::Token => unreachable!("it was found"),
+            other => unreachable!("{other:?}"),
         }
     }
 
@@ -114,7 +129,7 @@ mod tests {
             (&[(USER, "ann")], "without a password"),
             (&[(PASSWORD, "")], "empty"),
             (&[(PASSWORD, "s3cret"), (USER, "__x")], "reserved"),
-            (&[(PASSWORD_FILE, nowhere)], nowhere),
+            (&[(PASSWORD_FILE, "/proc/self/fd")], "/proc/self/fd"),
             (&[(PASSWORD_FILE, "/dev/zero")], "more than"),
         ] {
             let error = format!("{:#}", found(variables).unwrap_err());

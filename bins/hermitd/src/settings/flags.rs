@@ -43,7 +43,7 @@ pub(super) enum Output {
 
 /// The command line as far as it could be read.
 #[derive(Debug)]
-pub(super) struct Flags {
+pub(crate) struct Flags {
     pub(super) asked: Asked,
     pub(super) config: Option<PathBuf>,
     matches: ArgMatches,
@@ -58,7 +58,8 @@ const LONG_ABOUT: &str = "A message broker: an append-only, checksummed log, and
 
 Every setting can also be given in the environment, as HERMITD_ and its name in capitals, and in the file of --config. Flags win over the
 environment, and that over the file. The first administrator's password is given by the environment alone: HERMITD_ADMIN_PASSWORD, or
-HERMITD_ADMIN_PASSWORD_FILE. SIGHUP reads file and certificates again.";
+HERMITD_ADMIN_PASSWORD_FILE. SIGHUP reads file and certificates again. Exit status of a broker: 0 after a stop, 78 where
+the settings are wrong, so that another start would end like this one, and 1 for all else.";
 
 const SUBCOMMANDS: [&str; 4] = ["config", "health", "completions", "man"];
 
@@ -245,6 +246,11 @@ fn given(matches: &ArgMatches, argument: &str) -> Vec<String> {
 }
 
 impl Flags {
+    /// Whether they ask for a broker, and not for a check of its settings or the like.
+    pub(crate) fn asks_for_broker(&self) -> bool {
+        self.asked == Asked::Run
+    }
+
     /// Whether nothing is wrong with the command line.
     pub(super) const fn are_sound(&self) -> bool {
         self.errors.is_empty()

@@ -29,15 +29,16 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hermit_broker::{BrokerConfig, TlsConfig};
+use hermit_broker::{BrokerConfig, FirstAdministrator, TlsConfig};
 use rustix::fs::{Mode, OFlags};
 
 use finding::{Findings, Origin};
-use flags::{Asked, Flags, Output};
+use flags::{Asked, Output};
 use gather::{Gathered, Origins};
 
 use crate::health::Question;
 
+pub(crate) use flags::Flags;
 pub(crate) use http::HttpAddress;
 pub(crate) use in_force::described;
 pub(crate) use table::{ImportName, LogFormatName};
@@ -82,9 +83,13 @@ pub(crate) enum Invocation {
 #[derive(Debug)]
 pub(crate) struct Sources(Flags);
 
-/// Reads flags, environment and file.
-pub(crate) fn from_process() -> Result<Invocation, Findings> {
-    let flags = flags::parse(std::env::args_os().collect());
+/// The command line of the process.
+pub(crate) fn flags() -> Flags {
+    flags::parse(std::env::args_os().collect())
+}
+
+/// Reads environment and file, too.
+pub(crate) fn invocation(flags: Flags) -> Result<Invocation, Findings> {
     let asked = flags.asked.clone();
     match &asked {
         // Whatever file and environment say.
@@ -175,6 +180,9 @@ impl Gathered {
             return;
         }
         self.notes.extend(found.file.as_deref().and_then(outside::open_to_others));
+        if let FirstAdministrator::Missing { why } = &found.administrator {
+            self.notes.push(format!("{why}: it is needed only where nobody may administer the broker yet"));
+        }
         settings.broker.access.first_administrator = found.administrator;
         if self.findings.is_empty()
             && let Err(error) = settings.broker.check()

@@ -40,6 +40,11 @@ pub enum FirstAdministrator {
         /// Its password.
         password: Secret,
     },
+    /// There is one already: without one the broker is not opened, with these words about what it would have come from.
+    Missing {
+        /// What is not there.
+        why: String,
+    },
 }
 
 /// The parameters of argon2id for passwords that are set from now on. Those of older ones are kept with them.

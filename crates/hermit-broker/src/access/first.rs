@@ -10,19 +10,24 @@ use crate::error::BrokerError;
 
 impl Access {
     /// At start: where clients have to log in, and none of them could make users.
-    pub(super) fn see_to_first_administrator(&self) {
+    pub(super) fn see_to_first_administrator(&self) -> Result<(), BrokerError> {
         if !self.config.enabled || self.current().state.has_administrator() {
             self.store.lock().remove_first_token();
-            return;
+            return Ok(());
         }
         let seen_to = match &self.config.first_administrator {
             FirstAdministrator::Password { user, password } => self.make_first(user, password),
             FirstAdministrator::Token => self.make_first_token(),
+            FirstAdministrator::Missing { why } => {
+                let rule = format!("{why}, and nobody may administer the broker yet");
+                return Err(BrokerError::InvalidConfig { field: "first_administrator", rule });
+            }
         };
         // The data can be served without: that nobody can be let in is no reason to do nothing at all.
         if let Err(error) = seen_to {
             tracing::error!(error = %crate::error::line(&error), "nobody may administer the broker, and this start could not change that");
         }
+        Ok(())
     }
 
     fn make_first_token(&self) -> Result<(), BrokerError> {

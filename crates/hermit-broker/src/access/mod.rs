@@ -158,7 +158,7 @@ impl Access {
             watchers: Arc::default(),
             checks: AtomicU64::new(0),
         };
-        access.see_to_first_administrator();
+        access.see_to_first_administrator()?;
         Ok((Arc::new(access), damage))
     }
 
