@@ -4,9 +4,13 @@
 mod support;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hermit_broker::FirstAdministrator;
 use hermit_broker::proto::Secret;
@@ -14,6 +18,7 @@ use serde_json::Value;
 use support::{Run, TestBroker, run};
 
 const PASSWORD: &str = "correct-horse";
+const TOKEN: &str = "hmt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const NOWHERE: &str = "127.0.0.1:1";
 
 /// A home with a file of profiles.
@@ -81,6 +86,16 @@ fn a_profile_says_where_the_broker_is_and_gives_way_to_options_and_the_environme
     let mut command = home.command(&["topic", "list", "--server", &broker.address.to_string()]);
     command.env("HERMIT_SERVER", NOWHERE);
     near(&run(command, b""));
+    // But not before a profile that an option names.
+    let mut command = home.command(&["topic", "list", "--profile", "near"]);
+    command.env("HERMIT_SERVER", "127.0.0.1:2");
+    near(&run(command, b""));
+    // Variables without a value say nothing.
+    let mut command = home.command(&list);
+    for name in ["HERMIT_PROFILE", "HERMIT_SERVER", "HERMIT_TLS", "HERMIT_TLS_CA", "HERMIT_USER"] {
+        command.env(name, "");
+    }
+    near(&run(command, b""));
     // Another file, by its name.
     let mut command = home.command(&list);
     command.env("HERMIT_CONFIG", home.0.path().join("none.toml"));
@@ -131,6 +146,46 @@ fn the_login_of_a_profile_is_used_and_never_told() {
     home.may_read(0o644);
     let open = home.run(&["user", "whoami"]);
     assert!(open.status == 1 && open.stderr.contains("chmod 600") && !open.stderr.contains(PASSWORD), "{}", open.stderr);
+}
+
+/// Nobody that a profile does not name hears its login, but where options name both.
+#[test]
+fn no_variable_sends_a_login_to_another_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = listener.local_addr().unwrap().to_string();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    // It ends with the process of this test.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut buffer = [0; 1024];
+            // A greeting and a login come in one go; an answer that is none ends the attempt.
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            hears.lock().unwrap().extend_from_slice(&buffer[..read]);
+            drop(stream.write_all(b"HTTP/1.0 400\r\n\r\n"));
+            hears.lock().unwrap().push(b'|');
+        }
+    });
+    let text = format!("[profiles.prod]\nserver = '{NOWHERE}'\ntoken = '{TOKEN}'\n");
+    let home = Home::with(&text);
+    let mut told = 0;
+    let mut attempt = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = home.command(&[&["user", "whoami"], arguments].concat());
+        command.envs(variables.iter().copied()).env_remove("HERMIT_USER").env_remove("HERMIT_TOKEN");
+        let failed = run(command, b"");
+        assert_eq!(failed.status, 1, "{}", failed.stderr);
+        let heard = std::mem::take(&mut *heard.lock().unwrap());
+        told += usize::from(!heard.is_empty());
+        heard.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes())
+    };
+    let by_variable = [("HERMIT_PROFILE", "prod")];
+    assert!(!attempt(&["--server", &other], &by_variable), "the profile is the environment's");
+    assert!(!attempt(&[], &[("HERMIT_PROFILE", "prod"), ("HERMIT_SERVER", &other)]), "both are the environment's");
+    assert!(!attempt(&["--profile", "prod"], &[("HERMIT_SERVER", &other)]), "the profile has a server");
+    assert!(attempt(&["--profile", "prod", "--server", &other], &[]), "both are said here");
+    assert_eq!(told, 3, "the one with an option for the profile goes to its own server");
 }
 
 #[test]

@@ -54,6 +54,9 @@ pub(crate) struct ConnectionArgs {
     /// What was given, by an option or the environment.
     #[arg(skip)]
     given: Vec<&'static str>,
+    /// What of it was given by an option.
+    #[arg(skip)]
+    by_option: Vec<&'static str>,
     /// Whether the address is the profile's.
     #[arg(skip)]
     pub(crate) server_of_profile: bool,
@@ -94,6 +97,11 @@ impl ConnectionArgs {
         self.given.contains(&name)
     }
 
+    /// Whether an option of this command line says it, and not only the environment, which may have been set for something else.
+    pub(crate) fn is_option(&self, name: &str) -> bool {
+        self.by_option.contains(&name)
+    }
+
     /// Notes which way to log in was asked for by an option; the problem, if two were.
     pub(super) fn choose(&mut self, matches: &ArgMatches) -> Result<(), &'static str> {
         let given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -103,6 +111,7 @@ impl ConnectionArgs {
         }
         let said = |name| matches.value_source(name).is_some_and(|source| source != ValueSource::DefaultValue);
         self.given = ["server", "tls", "insecure_login"].into_iter().filter(|name| said(name)).collect();
+        self.by_option = ["profile", "server"].into_iter().filter(|name| given(name)).collect();
         self.chosen = if password { Some(Login::Password) } else { token.then_some(Login::Token) };
         Ok(())
     }

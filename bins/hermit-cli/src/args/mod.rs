@@ -17,9 +17,10 @@ mod value;
 
 use std::ffi::OsString;
 
+use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use acl::AclCommand;
 pub(crate) use bench::{BenchCommand, BenchConsumeArgs, BenchProduceArgs, EndToEndArgs};
@@ -68,7 +69,7 @@ cannot be understood, and 128 + N if signal N ended it.";
 impl Cli {
     /// Reads a command line, the program's name first.
     pub(crate) fn read(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
-        let mut command = Self::command();
+        let mut command = Self::command().mut_args(without_empty_variable);
         let matches = command.try_get_matches_from_mut(arguments)?;
         let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         if let Err(problem) = cli.connection.choose(&matches) {
@@ -85,6 +86,14 @@ impl Cli {
             return Err(command.error(ErrorKind::ArgumentConflict, problem));
         }
         Ok(cli)
+    }
+}
+
+/// A variable without a value says nothing, as if it were not there.
+fn without_empty_variable(argument: Arg) -> Arg {
+    match argument.get_env().and_then(std::env::var_os) {
+        Some(value) if value.is_empty() => argument.env(Resettable::Reset),
+        _ => argument,
     }
 }
 

@@ -139,8 +139,12 @@ fn set_default(path: &Path, name: &str) -> Result<()> {
     let changed = with_default(&text, name);
     let beside = path.with_extension("toml.new");
     let permissions = fs::metadata(&path)?.permissions();
-    // It may hold secrets: nobody else may read it, not even before it is whole.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // It may hold secrets: nobody else may read it, not even before it is whole. What lies there is not written to: others may read that, or it is a link.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(|| beside.display().to_string()),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(changed.as_bytes())?;
     file.set_permissions(Permissions::from_mode(permissions.mode()))?;
     file.sync_all()?;
@@ -172,5 +176,19 @@ mod tests {
         assert_eq!(with_default(text, "b"), "# mine\ndefault = \"b\" # for now\n[profiles.a]\n");
         assert_eq!(with_default("[profiles.a]\n", "a"), "default = \"a\"\n[profiles.a]\n");
         assert_eq!(with_default("", "a \"b\""), "default = 'a \"b\"'\n");
+    }
+
+    #[test]
+    fn what_lies_beside_the_file_gets_none_of_its_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, beside, elsewhere) =
+            (dir.path().join("config.toml"), dir.path().join("config.toml.new"), dir.path().join("elsewhere"));
+        fs::write(&path, "[profiles.a]\ntoken = 'geheim'\n").unwrap();
+        fs::write(&elsewhere, "theirs").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &beside).unwrap();
+        set_default(&path, "a").unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("default = \"a\""));
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
     }
 }
