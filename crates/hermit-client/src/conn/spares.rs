@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 /// One that is being read, one that is being handed out, and some between.
 const MAX_COUNT: usize = 4;
 /// Larger deliveries hold a single large frame each, and are rare. Smaller ones gain nothing.
-const SIZES_BYTES: std::ops::RangeInclusive<usize> = (128 << 10)..=(2 << 20);
+pub(crate) const SIZES_BYTES: std::ops::RangeInclusive<usize> = (128 << 10)..=(2 << 20);
 
 /// At most 8 MiB, all of which was received into before.
 #[derive(Debug, Default)]

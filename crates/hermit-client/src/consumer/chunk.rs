@@ -12,6 +12,7 @@ use hermit_proto::{
 use super::group::Tenure;
 use super::record::Record;
 use super::records::Records;
+use crate::conn::SIZES_BYTES;
 use crate::error::Error;
 
 /// Records that are decoded at a time: enough to make the call cheap, few enough to keep what waits small.
@@ -36,7 +37,7 @@ pub(super) struct Source {
 /// The frames of one delivery, as far as they are not decoded.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// All that came. Kept to the end, so that its memory can be used again.
+    /// All that came. Kept to the end, so that its memory can be used again; nothing, where that is too large, once the last frame was cut off.
     frames: Bytes,
     /// Where the next frame begins.
     at: usize,
@@ -209,7 +210,12 @@ impl Chunk {
             Ok((prefix, size)) => {
                 let begin = self.at;
                 self.at = begin.saturating_add(size);
-                Ok((prefix, self.frames.slice(begin..self.at)))
+                let frame = self.frames.slice(begin..self.at);
+                // Memory that will not be used again goes with who has the record, who then has it alone.
+                if self.at == self.frames.len() && self.at > *SIZES_BYTES.end() {
+                    (self.frames, self.at) = (Bytes::new(), 0);
+                }
+                Ok((prefix, frame))
             }
             Err(error) => {
                 self.at = self.frames.len();

@@ -263,3 +263,23 @@ fn no_bytes_make_it_panic() {
         read(bytes, 0, 4);
     }
 }
+
+/// Memory that is too large to be used again goes with the record.
+#[test]
+fn who_has_the_last_record_of_a_large_delivery_has_its_memory() {
+    let large = "v".repeat(*SIZES_BYTES.end());
+    for frames in [message(&large, 0), set_of(&[&large], Codec::None, 1, 0)] {
+        let mut chunk = Chunk::new(frames.into(), Offset(1));
+        let mut records = VecDeque::new();
+        assert!(chunk.decode(&source(), Offset(0), &mut records).unwrap());
+        let value = records.pop_front().unwrap().value.unwrap();
+        assert_eq!(value.len(), large.len());
+        value.try_into_mut().unwrap();
+        assert!(!chunk.decode(&source(), Offset(1), &mut records).unwrap());
+    }
+    // What can be used again is kept.
+    let small = message("v", 0);
+    let mut chunk = Chunk::new(small.clone().into(), Offset(1));
+    assert!(chunk.decode(&source(), Offset(0), &mut VecDeque::new()).unwrap());
+    assert_eq!(chunk.into_bytes(), small);
+}
