@@ -106,8 +106,14 @@ fn a_partition_tells_what_came_and_where_its_log_is() {
     let trimmed = partition(&sim.broker.metrics(), "t", 1).log;
     assert_eq!((trimmed.appended_records, trimmed.bounds.log_start), (5, Offset(4)));
 
-    // Another topic under the same name begins anew.
+    // Another topic under the same name begins anew; what was counted since the start stays.
+    let before = sim.broker.describe().figures.unwrap();
+    assert!(before.appended_records >= 5 && before.delivered_records == 0);
+    sim.broker.partition(topic, PartitionId(1)).unwrap().count_delivery(Offset(1), Offset(4), 100);
     sim.broker.delete_topic(&TopicName::new("t").unwrap()).unwrap();
+    let after = sim.broker.describe().figures.unwrap();
+    assert_eq!((after.appended_records, after.appended_bytes), (before.appended_records, before.appended_bytes));
+    assert_eq!((after.delivered_records, after.delivered_bytes), (3, 100));
     sim.broker.create_topic("t", 2, &TopicConfig::default()).unwrap();
     assert_eq!(partition(&sim.broker.metrics(), "t", 1).log.appended_records, 0);
 }

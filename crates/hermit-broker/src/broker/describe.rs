@@ -6,6 +6,7 @@ use hermit_proto::GroupName;
 use hermit_proto::session::{BrokerFigures, BrokerSetting, DescribeBrokerResponse, ScrubFigures};
 
 use super::Broker;
+use super::gone::Sums;
 use crate::metrics::{Health, PartitionMetrics};
 
 /// Name and version of the program, as clients are told.
@@ -15,7 +16,8 @@ impl Broker {
     /// What the broker is, and how it fares: what clients get from the operation DescribeBroker. Costs a look at every partition.
     #[must_use]
     pub fn describe(&self) -> DescribeBrokerResponse {
-        let (limits, topics) = (self.limits(), self.topics());
+        let limits = self.limits();
+        let (topics, gone) = self.topics_and_gone();
         let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
         let logs = topics.iter().flat_map(|topic| topic.partitions()).filter_map(|partition| partition.log().ok());
         let partitions = topics.iter().flat_map(|topic| topic.partitions()).map(|partition| partition.metrics());
@@ -38,11 +40,11 @@ impl Broker {
             free_bytes: self.inner.env.disk.free_bytes(&self.config().data_dir).unwrap_or(0),
             held_bytes: self.held_bytes(),
             settings: settings.map(|(name, value)| BrokerSetting { name: name.clone(), value: value.clone() }).collect(),
-            figures: Some(self.figures(partitions)),
+            figures: Some(self.figures(partitions, gone)),
         }
     }
 
-    fn figures(&self, partitions: impl Iterator<Item = PartitionMetrics>) -> BrokerFigures {
+    fn figures(&self, partitions: impl Iterator<Item = PartitionMetrics>, gone: Sums) -> BrokerFigures {
         let (scrub, disk, dir) = (self.scrub_status(), &self.inner.env.disk, &self.config().data_dir);
         let figures = BrokerFigures {
             taken_at: self.inner.env.clock.now(),
@@ -61,16 +63,16 @@ impl Broker {
             },
             ..BrokerFigures::default()
         };
-        partitions.fold(figures, |sum, partition| BrokerFigures {
-            read_only_partitions: sum.read_only_partitions + u32::from(partition.health == Health::ReadOnly),
-            down_partitions: sum.down_partitions + u32::from(partition.health == Health::Down),
-            damaged_partitions: sum.damaged_partitions + u32::from(partition.log.fenced_ranges > 0),
-            appended_records: sum.appended_records.saturating_add(partition.log.appended_records),
-            appended_bytes: sum.appended_bytes.saturating_add(partition.log.appended_bytes),
-            delivered_records: sum.delivered_records.saturating_add(partition.delivered_records),
-            delivered_bytes: sum.delivered_bytes.saturating_add(partition.delivered_bytes),
-            ..sum
-        })
+        let (figures, sums) = partitions.fold((figures, gone), |(figures, sums), partition| {
+            let ill = BrokerFigures {
+                read_only_partitions: figures.read_only_partitions + u32::from(partition.health == Health::ReadOnly),
+                down_partitions: figures.down_partitions + u32::from(partition.health == Health::Down),
+                damaged_partitions: figures.damaged_partitions + u32::from(partition.log.fenced_ranges > 0),
+                ..figures
+            };
+            (ill, sums.with(&partition))
+        });
+        sums.put_into(figures)
     }
 
     /// Names and values of the settings in force, none of them a secret: as [`BrokerConfig::described_settings`](crate::BrokerConfig::described_settings) was

@@ -4,6 +4,7 @@ mod access;
 mod alter;
 mod append;
 mod describe;
+mod gone;
 mod groups;
 mod hooks;
 mod live;
@@ -24,6 +25,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use describe::PROGRAM;
+use gone::Gone;
 use live::Live;
 pub use positions::Position;
 pub(crate) use positions::Stored;
@@ -122,6 +124,8 @@ pub(crate) struct Inner {
     scrubber: Scrubber,
     counters: Counters,
     lag_cache: LagCache,
+    /// Of topics that were deleted.
+    gone: Mutex<Gone>,
     /// Held until the broker is closed.
     lock: Mutex<Option<Box<dyn hermit_log::disk::DirLock>>>,
 }
@@ -240,6 +244,7 @@ impl Broker {
             scrubber: Scrubber::new(config.scrub_bytes_per_second),
             counters: Counters::default(),
             lag_cache: LagCache::default(),
+            gone: Mutex::default(),
             lock: Mutex::new(Some(lock)),
             live: RwLock::new(Arc::new(Live::new(&config))),
             config,

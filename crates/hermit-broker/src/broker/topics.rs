@@ -125,8 +125,9 @@ impl Broker {
         let topic = self.topic(name)?;
         let id = topic.meta.id;
         self.inner.reserve.with(|| manifest.append(&[Record::DeleteIntent(id)]))?;
-        self.inner.registry.remove(&topic);
+        self.unregister(&topic);
         close(&topic.partitions);
+        self.settle(&topic);
         if let Err(error) = self.remove_deleted(&mut manifest, id) {
             tracing::error!(topic = %name, error = %crate::error::line(&error), "a deleted topic's data cannot be removed now; the next start will");
         }

@@ -290,9 +290,4 @@ impl Partition {
             delivered_bytes: delivered.bytes.load(Ordering::Relaxed),
         }
     }
-
-    /// Notes that a consumer was given a range, for whoever reads the log by itself: what is read over the native protocols is noted there.
-    pub fn note_delivered(&self, from: Offset, next: Offset, bytes: u64) {
-        self.delivered().add(from, next, bytes);
-    }
 }

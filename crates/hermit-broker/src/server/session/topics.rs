@@ -22,6 +22,9 @@ use crate::topic::Topic;
 /// Topics on one page of a list, unless the client wants fewer.
 const PAGE: usize = 1000;
 
+/// Topics that are described while the session waits: what a producer or a consumer asks for.
+const MAX_INLINE: usize = 32;
+
 pub(super) type Answer<T> = Result<T, WireError>;
 
 /// Decodes, asks, encodes.
@@ -44,6 +47,15 @@ pub(super) fn write<R: Response>(correlation: CorrelationId, answered: Answer<R>
     error.encode(correlation, out);
 }
 
+/// Whether others of the session would wait for it: rules may be many, and dear to match with all topics, and a long list has many partitions.
+fn may_take_time(authority: &Authority, topics: &TopicSelection) -> bool {
+    match topics {
+        TopicSelection::All => !authority.is_open(),
+        TopicSelection::Names(names) => names.len() > MAX_INLINE,
+        TopicSelection::Ids(ids) => ids.len() > MAX_INLINE,
+    }
+}
+
 impl Session {
     pub(super) fn metadata(&mut self, unit: &Unit) {
         let request = match MetadataRequest::decode_request(unit) {
@@ -58,14 +70,12 @@ impl Session {
             let creates = |name: &String| authority.on_topic(name).contains(AccessOperations::CREATE) && is_missing(&broker, name);
             matches!(&request.topics, TopicSelection::Names(names) if names.iter().any(creates))
         };
-        // Rules may be many, and dear to match with all topics.
-        let may_take_time = !authority.is_open() && request.topics == TopicSelection::All;
-        if may_take_time {
+        if creates && names_missing() {
+            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), out));
+        } else if may_take_time(&authority, &request.topics) {
             self.background.search(Arc::clone(broker.searches()), move |out| {
                 write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), out);
             });
-        } else if creates && names_missing() {
-            self.background.run(move |out| write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), out));
         } else {
             write(correlation, Ok(metadata(&broker, &authority, &request)), broker.counters(), &mut self.out);
         }
@@ -296,4 +306,20 @@ fn list_offsets(partition: &Partition, query: OffsetQuery) -> Result<ListOffsets
         high_watermark: bounds.high_watermark.max(offset),
         log_end: bounds.log_end.max(offset),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_does_not_hold_up_its_session() {
+        let ids = |count: u128| TopicSelection::Ids((0..count).map(TopicId).collect());
+        assert!(!may_take_time(&Authority::open(), &ids(1)) && may_take_time(&Authority::open(), &ids(1024)));
+        let names = TopicSelection::Names(vec!["a".to_owned(); 1024]);
+        assert!(may_take_time(&Authority::nobody(), &names));
+        assert!(
+            may_take_time(&Authority::nobody(), &TopicSelection::All) && !may_take_time(&Authority::open(), &TopicSelection::All)
+        );
+    }
 }
