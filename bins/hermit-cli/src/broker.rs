@@ -56,7 +56,7 @@ fn figures_rows(figures: &BrokerFigures) -> [(&'static str, String); 9] {
     let scrub = &figures.scrub;
     let ill = (figures.read_only_partitions, figures.down_partitions, figures.damaged_partitions);
     [
-        ("size of the disk", approximate_bytes(figures.disk_bytes)),
+        ("size of the disk", if figures.disk_bytes == 0 { "unknown".to_owned() } else { approximate_bytes(figures.disk_bytes) }),
         ("partitions not in order", format!("{} read-only, {} down, {} with damaged ranges", ill.0, ill.1, ill.2)),
         ("stored since the start", format!("{} records, {}", figures.appended_records, approximate_bytes(figures.appended_bytes))),
         (
@@ -73,14 +73,14 @@ fn figures_rows(figures: &BrokerFigures) -> [(&'static str, String); 9] {
 
 /// The figures, for programs.
 pub(crate) fn figures_json(figures: &BrokerFigures) -> Value {
-    // 0 stands for never.
-    let moment = |ns: u64| (ns > 0).then_some(ns);
+    // 0 stands for never, for no limit, and for what could not be found out.
+    let told = |ns: u64| (ns > 0).then_some(ns);
     let ScrubFigures { segments, bytes, damaged_ranges, rebuilt_indexes, read_errors, passes, pass_began_at, pass_ended_at } =
         figures.scrub;
     json!({
         "taken_at_ns": figures.taken_at,
-        "disk_bytes": figures.disk_bytes,
-        "disk_low_bytes": figures.disk_low_bytes,
+        "disk_bytes": told(figures.disk_bytes),
+        "disk_low_bytes": told(figures.disk_low_bytes),
         "disk_is_low": figures.disk_is_low,
         "read_only_partitions": figures.read_only_partitions,
         "down_partitions": figures.down_partitions,
@@ -96,8 +96,8 @@ pub(crate) fn figures_json(figures: &BrokerFigures) -> Value {
             "rebuilt_indexes": rebuilt_indexes,
             "read_errors": read_errors,
             "passes": passes,
-            "pass_began_at_ns": moment(pass_began_at),
-            "pass_ended_at_ns": moment(pass_ended_at),
+            "pass_began_at_ns": told(pass_began_at),
+            "pass_ended_at_ns": told(pass_ended_at),
         },
     })
 }
@@ -107,7 +107,7 @@ fn description(broker: &DescribeBrokerResponse) -> Value {
     json!({
         "broker": broker.broker,
         "broker_id": format!("{:032x}", broker.broker_id),
-        "instance": broker.instance,
+        "instance": format!("{:016x}", broker.instance),
         "leader_epoch": broker.leader_epoch.0,
         "started_at_ns": broker.started_at,
         "topics": broker.topics,

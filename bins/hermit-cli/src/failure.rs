@@ -7,6 +7,7 @@ use hermit_proto::DeframeError;
 use serde_json::json;
 
 use crate::args::{ConnectionArgs, Output};
+use crate::text::clean;
 
 /// The reader of a pipe went away: the end of the work, not worth a word.
 const BROKEN_PIPE_STATUS: u8 = 128 + 13;
@@ -29,7 +30,7 @@ impl Failure {
     }
 
     fn new(kind: impl Into<String>, problem: &str, hint: Option<String>) -> Self {
-        Self { kind: kind.into(), problem: Some(one_line(problem)), hint, exit_status: 1 }
+        Self { kind: kind.into(), problem: Some(one_line(problem)), hint: hint.as_deref().map(one_line), exit_status: 1 }
     }
 
     /// One line for standard error, if there is something to say.
@@ -138,7 +139,7 @@ fn kind(error: &Error) -> String {
 }
 
 /// `TopicExists` as `topic_exists`.
-fn snake_case(name: &str) -> String {
+pub(crate) fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
         if character.is_ascii_uppercase() && !snake.is_empty() {
@@ -300,7 +301,8 @@ fn hint_of_cause(cause: &Error, connection: &ConnectionArgs) -> Option<String> {
 }
 
 fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    clean(&line).into_owned()
 }
 
 #[cfg(test)]

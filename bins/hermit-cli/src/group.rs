@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::{GroupCommand, Output, SeekArgs};
 use crate::consume::partitions;
-use crate::observe::{lag, state};
+use crate::observe::{lag, state, status_word};
 use crate::place::Place;
 use crate::text::{counted, headings, table};
 use crate::time::{seconds, show_moment, show_seconds};
@@ -158,7 +158,7 @@ fn partition_json(partition: &GroupPartition) -> Value {
     json!({
         "topic": partition.name,
         "partition": partition.partition.0,
-        "status": partition.status.to_string(),
+        "status": status_word(partition.status),
         "owner": partition.owner.is_some().then(|| partition.owner.to_string()),
         "committed": partition.committed.map(|offset| offset.0),
         "committed_at_ns": partition.committed.map(|_offset| partition.committed_at),

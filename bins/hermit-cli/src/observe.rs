@@ -11,6 +11,9 @@ use tokio::task::JoinSet;
 /// Groups that are asked for at a time.
 const GROUPS_AT_A_TIME: usize = 16;
 
+/// What the names of the broker's own topics begin with, which it does not count.
+const INTERNAL_PREFIX: &str = "__";
+
 /// The broker, its topics and its groups, within one moment as far as several questions can be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
@@ -18,17 +21,41 @@ pub(crate) struct Sample {
     pub(crate) topics: Vec<TopicMetadata>,
     /// By name.
     pub(crate) groups: Vec<(String, DescribeGroupResponse)>,
+    /// Why some groups, or all, could not be told of.
+    pub(crate) groups_unknown: Vec<String>,
+    /// Groups and topics that the broker has, and that this user may not look at.
+    pub(crate) hidden: Hidden,
 }
 
-/// Asks for everything.
+/// What somebody may not see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    pub(crate) groups: u64,
+    pub(crate) topics: u64,
+}
+
+/// Asks for everything. What cannot be told of groups does not hide the rest, and is told with it.
 ///
 /// # Errors
 /// Those of the connection; [`Error::Refused`] to who may not administer the broker.
 pub(crate) async fn sample(admin: &Admin) -> Result<Sample> {
     let broker = admin.describe_broker().await?;
     let topics = admin.describe_topics().await?;
-    let mut names = admin.list_groups().await?.into_iter().map(|group| group.name);
-    let (mut asked, mut groups) = (JoinSet::new(), Vec::new());
+    let mut taken = Sample { broker, topics, ..Sample::default() };
+    match admin.list_groups().await {
+        Ok(listed) => {
+            let seen = listed.len() as u64;
+            describe_groups(admin, listed.into_iter().map(|group| group.name), &mut taken).await?;
+            taken.count_hidden(admin, seen).await?;
+        }
+        Err(error) => taken.no_group("the groups", &error).map_or(Ok(()), Err)?,
+    }
+    taken.groups.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(taken)
+}
+
+async fn describe_groups(admin: &Admin, mut names: impl Iterator<Item = String>, taken: &mut Sample) -> Result<()> {
+    let mut asked = JoinSet::new();
     loop {
         while asked.len() < GROUPS_AT_A_TIME
             && let Some(name) = names.next()
@@ -39,25 +66,47 @@ pub(crate) async fn sample(admin: &Admin) -> Result<Sample> {
                 (name, described)
             });
         }
-        let Some(answered) = asked.join_next().await else { break };
+        let Some(answered) = asked.join_next().await else { return Ok(()) };
         match answered {
-            Ok((name, Ok(described))) => groups.push((name, described)),
-            // Gone meanwhile, or nobody's business here.
-            Ok((_, Err(error))) if is_gone(&error) => {}
-            Ok((_, Err(error))) => return Err(error),
+            Ok((name, Ok(described))) => taken.groups.push((name, described)),
+            // Gone meanwhile.
+            Ok((_, Err(Error::UnknownGroup { .. }))) => {}
+            Ok((_, Err(error))) if error.status() == Some(Status::NotAuthorized) => taken.hidden.groups += 1,
+            Ok((name, Err(error))) => taken.no_group(&format!("group {name}"), &error).map_or(Ok(()), Err)?,
             // Nobody stops them but who stops this.
             Err(_stopped) => {}
         }
     }
-    groups.sort_by(|one, other| one.0.cmp(&other.0));
-    Ok(Sample { broker, topics, groups })
-}
-
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::UnknownGroup { .. }) || error.status() == Some(Status::NotAuthorized)
 }
 
 impl Sample {
+    /// Notes what the broker could not tell; gives the error back if it is about more than that.
+    fn no_group(&mut self, what: &str, error: &Error) -> Option<Error> {
+        if error.status().is_none() && !matches!(error, Error::Timeout { .. }) {
+            return Some(error.clone());
+        }
+        self.groups_unknown.push(format!("{what}: {error}"));
+        None
+    }
+
+    /// Counts what the broker has and did not list: lists hold what somebody has a right on, and say nothing of the rest.
+    async fn count_hidden(&mut self, admin: &Admin, seen_groups: u64) -> Result<()> {
+        let seen_topics = self.topics.iter().filter(|topic| !topic.name.starts_with(INTERNAL_PREFIX)).count() as u64;
+        let not_seen = |broker: &DescribeBrokerResponse| Hidden {
+            groups: u64::from(broker.groups).saturating_sub(seen_groups),
+            topics: u64::from(broker.topics).saturating_sub(seen_topics),
+        };
+        let mut hidden = not_seen(&self.broker);
+        if hidden != Hidden::default() {
+            // What went away between the questions is not hidden.
+            let again = not_seen(&admin.describe_broker().await?);
+            hidden = Hidden { groups: hidden.groups.min(again.groups), topics: hidden.topics.min(again.topics) };
+        }
+        self.hidden.groups = self.hidden.groups.saturating_add(hidden.groups);
+        self.hidden.topics = hidden.topics;
+        Ok(())
+    }
+
     /// The broker's figures; zeros from an older one.
     pub(crate) fn figures(&self) -> BrokerFigures {
         self.broker.figures.unwrap_or_default()
@@ -88,6 +137,11 @@ impl Sample {
 pub(crate) fn lag(group: &DescribeGroupResponse) -> (u64, u64) {
     let messages = group.partitions.iter().map(|partition| partition.lag).fold(0, u64::saturating_add);
     (messages, group.partitions.iter().map(|partition| partition.lag_ms).max().unwrap_or(0))
+}
+
+/// A status for programs, spelled as the kinds of errors are.
+pub(crate) fn status_word(status: Status) -> String {
+    crate::failure::snake_case(status.name())
 }
 
 /// A group's state in a word.

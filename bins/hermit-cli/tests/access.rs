@@ -152,6 +152,38 @@ fn what_is_listed_can_be_read_by_programs_and_holds_no_secret() {
 }
 
 #[test]
+fn a_status_of_what_may_not_be_seen_is_no_good_one() {
+    let site = Site::start();
+    site.ok(&["topic", "create", "orders"]);
+    good(run(site.admin(&["produce", "orders"]), b"one\ntwo\n"));
+    site.ok(&["consume", "orders", "--group", "billing", "--count", "1"]);
+    let mut adding = site.admin(&["user", "add", "watch"]);
+    adding.env("HERMIT_NEW_PASSWORD", "watchs-own");
+    good(run(adding, b""));
+    site.ok(&["acl", "add", "watch", "--broker", "--allow", "administer"]);
+    let status = |more: &[&str]| -> (i32, Value) {
+        let mut command = site.command(&[&["status", "--output", "json"], more].concat());
+        command.env("HERMIT_USER", "watch").env("HERMIT_PASSWORD", "watchs-own");
+        let run = run(command, b"");
+        (run.status, serde_json::from_slice(&run.stdout).unwrap())
+    };
+    let kind = |told: &Value, list: &str| told[list][0]["kind"].as_str().map(str::to_owned);
+    let (code, told) = status(&[]);
+    assert_eq!((code, kind(&told, "warnings").as_deref()), (0, Some("not_all_seen")), "{told}");
+    assert!(told["warnings"][0]["message"].as_str().unwrap().contains("1 group and 1 topic"), "{told}");
+    let (code, told) = status(&["--max-lag", "1h"]);
+    assert_eq!((code, kind(&told, "problems").as_deref()), (1, Some("not_all_seen")), "{told}");
+    // A right to read does not do: it lists the group, and tells nothing of it.
+    site.ok(&["acl", "add", "watch", "--topic-prefix", "", "--group-prefix", "", "--allow", "consume"]);
+    let (_, told) = status(&[]);
+    assert!(told["warnings"][0]["message"].as_str().unwrap().contains("1 group and 0 topics"), "{told}");
+    // What the warning says to do does.
+    site.ok(&["acl", "add", "watch", "--topic-prefix", "", "--group-prefix", "", "--allow", "administer"]);
+    let (code, told) = status(&["--max-lag", "1h"]);
+    assert_eq!((code, &told["groups"][0]["lag"], &told["problems"]), (0, &1.into(), &Value::Array(Vec::new())), "{told}");
+}
+
+#[test]
 fn logins_that_cannot_be_are_told_with_what_to_do() {
     let site = Site::start();
     let list = ["topic", "list"];

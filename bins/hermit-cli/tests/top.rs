@@ -5,7 +5,9 @@ mod support;
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -56,6 +58,78 @@ fn without_a_terminal_top_prints_one_view_if_it_is_asked_to() {
     let first = support::read_exactly(&mut running, 1);
     signal(&running, "TERM");
     assert_eq!((first.as_slice(), running.wait().unwrap().code()), (&b"{"[..], Some(143)));
+}
+
+#[test]
+fn without_its_groups_the_rest_of_a_broker_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = TestBroker::start_in(dir.path());
+    broker.ok(&["topic", "create", "orders"], b"");
+    broker.ok(&["produce", "orders"], b"one\n");
+    broker.ok(&["consume", "orders", "--group", "billing", "--count", "1"], b"");
+    let positions: Value =
+        serde_json::from_str(&broker.ok(&["topic", "describe", "__consumer_offsets", "--output", "json"], b"")).unwrap();
+    broker.stop();
+    drop(broker);
+    let partition = format!("{}-0", positions["id"].as_str().unwrap());
+    std::fs::remove_dir_all(dir.path().join("partitions").join(partition)).unwrap();
+    let broker = TestBroker::start_in(dir.path());
+    let told = broker.run(&["status", "--output", "json"], b"");
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let kinds: Vec<_> = told["problems"].as_array().unwrap().iter().map(|problem| problem["kind"].as_str().unwrap()).collect();
+    assert_eq!((kinds, &told["topics"]), (vec!["unhealthy_partitions", "groups_unknown"], &1.into()), "{told}");
+    assert_eq!(told["unhealthy_partitions"][0]["status"], "read_only", "spelled as the kinds of errors are");
+    let once = broker.ok(&["top", "--once", "--interval", "100ms"], b"");
+    assert!(once.contains("orders ") && once.contains("could not tell of the groups"), "{once}");
+}
+
+/// A port before a broker's that can be made to answer nothing more, and that tells when it has held an answer back.
+fn stalling(to: SocketAddr) -> (SocketAddr, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stalled, held) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (stalls, holds) = (Arc::clone(&stalled), Arc::clone(&held));
+    // It ends with the process of this test.
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(to).unwrap());
+            let (stalls, holds) = (Arc::clone(&stalls), Arc::clone(&holds));
+            let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut asks, &mut asked));
+            std::thread::spawn(move || {
+                let (mut client, mut server, mut buffer) = (client, server, [0; 4096]);
+                while let Ok(read @ 1..) = server.read(&mut buffer) {
+                    if stalls.load(Ordering::SeqCst) {
+                        holds.store(true, Ordering::SeqCst);
+                    } else if client.write_all(&buffer[..read]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, stalled, held)
+}
+
+#[test]
+fn who_waits_for_a_broker_that_does_not_answer_can_be_ended() {
+    let broker = TestBroker::start();
+    let (address, stalled, held) = stalling(broker.address);
+    let server = address.to_string();
+    let mut running = support::command(&server, &["top", "--output", "json", "--interval", "100ms"]).spawn().unwrap();
+    support::read_exactly(&mut running, 1);
+    stalled.store(true, Ordering::SeqCst);
+    let printed = running.stdout.take().unwrap();
+    let rest = std::thread::spawn(move || drop(std::io::copy(&mut { printed }, &mut std::io::sink())));
+    eventually("an answer is held back", || held.load(Ordering::SeqCst));
+    signal(&running, "TERM");
+    let mut code = None;
+    eventually("it ends", || {
+        code = running.try_wait().unwrap();
+        code.is_some()
+    });
+    rest.join().unwrap();
+    assert_eq!(code.unwrap().code(), Some(143));
 }
 
 /// A terminal of 80 × 24, and a process on it.

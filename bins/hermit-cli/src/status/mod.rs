@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use self::verdict::{Finding, Verdict, judge};
 use crate::args::{Output, StatusArgs};
-use crate::failure::Unhealthy;
-use crate::observe::{Sample, lag, sample, state};
+use crate::failure::{Interrupted, Unhealthy};
+use crate::observe::{Sample, lag, sample, state, status_word};
 use crate::quantity::approximate_bytes;
-use crate::text::{counted, headings, table};
+use crate::signals::Signals;
+use crate::text::{clean, counted, headings, table};
 use crate::time::{show_moment, show_seconds, show_span};
 
 /// Groups that are shown: those that are furthest behind.
@@ -21,7 +22,11 @@ const SHOWN_GROUPS: usize = 10;
 
 /// Tells how the broker fares. An error where something needs acting on.
 pub(crate) async fn run(client: &Client, args: &StatusArgs, output: Output) -> Result<()> {
-    let sample = sample(&client.admin()).await?;
+    let (admin, mut signals) = (client.admin(), Signals::new()?);
+    let sample = tokio::select! {
+        sample = sample(&admin) => sample?,
+        signal = signals.recv() => return Err(Interrupted { signal }.into()),
+    };
     let verdict = judge(&sample, args.max_lag);
     let mut out = Vec::new();
     match output {
@@ -65,17 +70,17 @@ fn text(sample: &Sample, verdict: &Verdict, out: &mut impl Write) -> io::Result<
         ("connections", Some(format!("{} of {}", broker.connections, broker.max_connections))),
         ("memory budget", Some(of(broker.inflight_bytes, broker.max_inflight_bytes))),
         ("disk", Some(format!("{disk}{}{internal}", if figures.disk_low_bytes == 0 { "" } else { &low }))),
-        ("scrub", Some(format!("{passes}, {} damaged", counted(scrub.damaged_ranges, "range")))),
+        ("scrub", broker.figures.map(|_told| format!("{passes}, {} damaged", counted(scrub.damaged_ranges, "range")))),
     ];
     let rows: Vec<_> = facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| vec![name.to_owned(), fact])).collect();
     table(out, &rows)?;
     groups(sample, out)?;
     writeln!(out)?;
     for Finding { message, .. } in &verdict.problems {
-        writeln!(out, "PROBLEM: {message}")?;
+        writeln!(out, "PROBLEM: {}", clean(message))?;
     }
     for Finding { message, .. } in &verdict.warnings {
-        writeln!(out, "warning: {message}")?;
+        writeln!(out, "warning: {}", clean(message))?;
     }
     if verdict.problems.is_empty() {
         writeln!(out, "nothing needs acting on")?;
@@ -108,7 +113,7 @@ fn percent(used: u64, all: u64) -> String {
 }
 
 fn json(sample: &Sample, verdict: &Verdict) -> Value {
-    let (broker, figures) = (&sample.broker, sample.figures());
+    let broker = &sample.broker;
     let findings =
         |list: &[Finding]| list.iter().map(|found| json!({ "kind": found.kind, "message": found.message })).collect::<Vec<_>>();
     let groups = sample.groups.iter().map(|(name, group)| {
@@ -117,7 +122,7 @@ fn json(sample: &Sample, verdict: &Verdict) -> Value {
         json!({ "group": name, "state": state(group.state), "members": group.members.len(), "lag": messages, "lag_seconds": lag_seconds })
     });
     let unhealthy = sample.unhealthy().map(
-        |(topic, partition)| json!({ "topic": topic, "partition": partition.partition.0, "status": partition.status.to_string() }),
+        |(topic, partition)| json!({ "topic": topic, "partition": partition.partition.0, "status": status_word(partition.status) }),
     );
     json!({
         "healthy": verdict.problems.is_empty(),
@@ -139,6 +144,26 @@ fn json(sample: &Sample, verdict: &Verdict) -> Value {
         "figures": broker.figures.as_ref().map(crate::broker::figures_json),
         "groups": groups.collect::<Vec<_>>(),
         "unhealthy_partitions": unhealthy.collect::<Vec<_>>(),
-        "damaged_partitions": figures.damaged_partitions,
+        "damaged_partitions": broker.figures.map(|figures| figures.damaged_partitions),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_tells_no_figures_has_none() {
+        let sample = Sample::default();
+        let verdict = judge(&sample, None);
+        let told = json(&sample, &verdict);
+        assert_eq!((&told["damaged_partitions"], &told["figures"]), (&Value::Null, &Value::Null));
+        let mut out = Vec::new();
+        text(&sample, &verdict, &mut out).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert!(!shown.contains("scrub") && !shown.contains("damaged"), "{shown}");
+        // And one that tells some, does not tell a size that it could not find out, nor a limit that is none.
+        let figures = crate::broker::figures_json(&hermit_client::BrokerFigures::default());
+        assert_eq!((&figures["disk_bytes"], &figures["disk_low_bytes"]), (&Value::Null, &Value::Null));
+    }
 }

@@ -2,7 +2,7 @@
 
 use hermit_client::GroupState;
 
-use crate::observe::{Sample, lag};
+use crate::observe::{Hidden, Sample, lag};
 use crate::quantity::approximate_bytes;
 use crate::text::counted;
 use crate::time::show_seconds;
@@ -33,6 +33,7 @@ pub(super) fn judge(sample: &Sample, max_lag_ms: Option<u64>) -> Verdict {
     disk(sample, &mut verdict);
     load(sample, &mut verdict);
     groups(sample, max_lag_ms, &mut verdict);
+    not_seen(sample, max_lag_ms, &mut verdict);
     verdict
 }
 
@@ -49,9 +50,11 @@ fn partitions(sample: &Sample, verdict: &mut Verdict) {
             named.join(", ")
         );
         problem("unhealthy_partitions", message);
-    } else if figures.read_only_partitions + figures.down_partitions > 0 {
-        let count = figures.read_only_partitions + figures.down_partitions;
-        problem("unhealthy_partitions", format!("{} not in order; the broker's log says why", counted(count.into(), "partition")));
+    } else {
+        let count = u64::from(figures.read_only_partitions) + u64::from(figures.down_partitions);
+        if count > 0 {
+            problem("unhealthy_partitions", format!("{} not in order; the broker's log says why", counted(count, "partition")));
+        }
     }
     if figures.damaged_partitions > 0 {
         let count = counted(figures.damaged_partitions.into(), "partition");
@@ -61,8 +64,12 @@ fn partitions(sample: &Sample, verdict: &mut Verdict) {
         );
     }
     if figures.scrub.read_errors > 0 {
+        // It counts since the start. What cannot be read for long is a damaged range by then; the rest could be read later.
         let times = counted(figures.scrub.read_errors, "time");
-        problem("scrub_read_errors", format!("the scrub could not read a segment {times}: look at the disk"));
+        let message = format!(
+            "the scrub could not read a segment {times} since the start; what stays so counts as damaged: look at the disk"
+        );
+        verdict.warnings.push(Finding { kind: "scrub_read_errors", message });
     }
 }
 
@@ -109,6 +116,27 @@ fn groups(sample: &Sample, max_lag_ms: Option<u64>, verdict: &mut Verdict) {
     }
 }
 
+/// What nobody could look at is not well for that.
+fn not_seen(sample: &Sample, max_lag_ms: Option<u64>, verdict: &mut Verdict) {
+    if let Some((first, more)) = sample.groups_unknown.split_first() {
+        let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
+        let message = format!("the broker could not tell of {first}{more}; the broker's log says why");
+        verdict.problems.push(Finding { kind: "groups_unknown", message });
+    }
+    let Hidden { groups, topics } = sample.hidden;
+    if groups == 0 && topics == 0 {
+        return;
+    }
+    let message = format!(
+        "this user may not look at {} and {}: see `hermit-cli acl add USER --topic-prefix '' --group-prefix '' --allow administer`",
+        counted(groups, "group"),
+        counted(topics, "topic")
+    );
+    // Who asks about lag is not answered.
+    let list = if max_lag_ms.is_some() { &mut verdict.problems } else { &mut verdict.warnings };
+    list.push(Finding { kind: "not_all_seen", message });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,8 +177,8 @@ mod tests {
         ill.broker.connections = 90;
         ill.broker.inflight_bytes = 900;
         let verdict = judge(&ill, None);
-        let problems = vec!["unhealthy_partitions", "damaged_partitions", "scrub_read_errors", "disk_low"];
-        assert_eq!(kinds(&verdict), (problems, vec!["connections_nearly_used_up", "memory_nearly_used_up"]));
+        let problems = vec!["unhealthy_partitions", "damaged_partitions", "disk_low"];
+        assert_eq!(kinds(&verdict), (problems, vec!["scrub_read_errors", "connections_nearly_used_up", "memory_nearly_used_up"]));
 
         let partition = |partition, status| PartitionMetadata {
             partition: PartitionId(partition),
@@ -166,6 +194,17 @@ mod tests {
         let verdict = judge(&ill, None);
         assert_eq!(kinds(&verdict), (vec!["unhealthy_partitions"], vec!["disk_soon_low"]));
         assert!(verdict.problems[0].message.contains("t/1 ("), "{verdict:?}");
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_well() {
+        let mut partly = sample(BrokerFigures { down_partitions: u32::MAX, read_only_partitions: u32::MAX, ..Default::default() });
+        partly.hidden = Hidden { groups: 1, topics: 0 };
+        assert_eq!(kinds(&judge(&partly, None)), (vec!["unhealthy_partitions"], vec!["not_all_seen"]));
+        partly.groups_unknown = vec!["the groups: no".into(), "group a: no".into()];
+        let verdict = judge(&partly, Some(1));
+        assert_eq!(kinds(&verdict), (vec!["unhealthy_partitions", "groups_unknown", "not_all_seen"], vec![]));
+        assert!(verdict.problems[1].message.contains("the groups: no; and 1 more"), "{verdict:?}");
     }
 
     #[test]

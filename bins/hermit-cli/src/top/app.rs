@@ -55,7 +55,7 @@ pub(super) struct App {
     pub(super) help: bool,
     /// Topics that are passed over at the top.
     pub(super) scroll: usize,
-    /// Why there is nothing newer.
+    /// Why there is nothing newer, or not all.
     pub(super) error: Option<String>,
     /// For a file rather than a screen: nothing about keys.
     pub(super) plain: bool,
@@ -64,6 +64,7 @@ pub(super) struct App {
 impl App {
     pub(super) fn new(view: View) -> Self {
         Self {
+            error: view.groups_unknown.clone(),
             view,
             order: Order::In,
             reversed: false,
@@ -72,15 +73,14 @@ impl App {
             paused: false,
             help: false,
             scroll: 0,
-            error: None,
             plain: false,
         }
     }
 
     /// A newer view.
     pub(super) fn show(&mut self, view: View) {
+        self.error.clone_from(&view.groups_unknown);
         self.view = view;
-        self.error = None;
     }
 
     /// There is none.

@@ -21,6 +21,7 @@ use crate::args::{Output, TopArgs};
 use crate::failure::Interrupted;
 use crate::observe::{Sample, sample};
 use crate::signals::Signals;
+use crate::text;
 
 /// Columns of `--once`, if the environment does not say.
 const PLAIN_COLUMNS: u16 = 100;
@@ -39,15 +40,24 @@ pub(crate) async fn run(client: &Client, args: &TopArgs, output: Output) -> Resu
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         bail!("`top` needs a terminal: `--once` prints one view, `--output json` one a line");
     }
+    let mut signals = Signals::new()?;
     // What cannot be had at all is told before the screen changes.
-    let first = sample(&admin).await?;
-    live(admin, every, first).await
+    let first = sample_unless_ended(&admin, &mut signals).await?;
+    live(admin, every, first, signals).await
+}
+
+/// A broker that does not answer must not keep anybody from ending this.
+async fn sample_unless_ended(admin: &Admin, signals: &mut Signals) -> Result<Sample> {
+    tokio::select! {
+        taken = sample(admin) => Ok(taken?),
+        signal = signals.recv() => Err(Interrupted { signal }.into()),
+    }
 }
 
 /// Prints views: the first after one interval, as rates need two samples.
 async fn print(admin: &Admin, every: Duration, once: bool, form: impl Fn(&View) -> Result<String>) -> Result<()> {
     let mut signals = Signals::new()?;
-    let mut before = (Instant::now(), sample(admin).await?);
+    let mut before = (Instant::now(), sample_unless_ended(admin, &mut signals).await?);
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -56,7 +66,7 @@ async fn print(admin: &Admin, every: Duration, once: bool, form: impl Fn(&View) 
             _ = ticks.tick() => {}
             signal = signals.recv() => return Err(Interrupted { signal }.into()),
         }
-        let now = (Instant::now(), sample(admin).await?);
+        let now = (Instant::now(), sample_unless_ended(admin, &mut signals).await?);
         let text = form(&view(Some(&before.1), &now.1, now.0 - before.0))?;
         let mut out = io::stdout();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
@@ -70,13 +80,20 @@ async fn print(admin: &Admin, every: Duration, once: bool, form: impl Fn(&View) 
 /// One view as text, all of it.
 fn plain(view: &View) -> Result<String> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(PLAIN_COLUMNS);
-    let rows = (view.topics.len() + view.groups.len()).saturating_add(usize::from(render::FIXED_ROWS)).min(PLAIN_ROWS);
+    let all = (view.topics.len() + view.groups.len()).saturating_add(usize::from(render::FIXED_ROWS));
+    let rows = all.min(PLAIN_ROWS);
     let area = Rect::new(0, 0, columns.clamp(20, 500), u16::try_from(rows)?);
     let mut buffer = Buffer::empty(area);
     let mut app = App::new(view.clone());
     app.plain = true;
     render::render(&app, area, &mut buffer);
-    Ok(lines(&buffer).map(|line| format!("{}\n", line.trim_end())).collect())
+    let mut text: String = lines(&buffer).map(|line| format!("{}\n", line.trim_end())).collect();
+    let unknown = view.groups_unknown.as_ref().map(|unknown| format!("the broker could not tell of {}\n", text::clean(unknown)));
+    text.push_str(unknown.as_deref().unwrap_or_default());
+    if all > rows {
+        text.push_str(&format!("and {} more rows: `--output json` has them all\n", all - rows));
+    }
+    Ok(text)
 }
 
 /// What stands in a buffer, line by line.
@@ -100,8 +117,7 @@ async fn sampling(admin: Admin, every: Duration, sender: mpsc::Sender<hermit_cli
     }
 }
 
-async fn live(admin: Admin, every: Duration, first: Sample) -> Result<()> {
-    let mut signals = Signals::new()?;
+async fn live(admin: Admin, every: Duration, first: Sample, mut signals: Signals) -> Result<()> {
     let (sender, mut samples) = mpsc::channel(1);
     let mut before = (Instant::now(), first);
     let mut app = App::new(view(None, &before.1, every));
@@ -117,14 +133,16 @@ async fn live(admin: Admin, every: Duration, first: Sample) -> Result<()> {
                 None => break Err(anyhow::anyhow!("the terminal went away")),
             },
             signal = signals.recv() => break Err(Interrupted { signal }.into()),
-            Some(taken) = samples.recv() => match taken {
-                Ok(_) if app.paused => {}
-                Ok(now) => {
+            taken = samples.recv() => match taken {
+                // It ends before this does by a panic alone, which was told.
+                None => break Err(anyhow::anyhow!("nothing more is asked of the broker")),
+                Some(Ok(_)) if app.paused => {}
+                Some(Ok(now)) => {
                     app.show(view(Some(&before.1), &now.1, now.0 - before.0));
                     before = now;
                 }
                 // It may come back: what was last seen stays.
-                Err(error) => app.fail(error.to_string()),
+                Some(Err(error)) => app.fail(error.to_string()),
             },
         }
     };

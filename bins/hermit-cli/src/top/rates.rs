@@ -45,11 +45,8 @@ pub(super) struct View {
     pub(super) topics: Vec<TopicRow>,
     /// The one that is furthest behind first.
     pub(super) groups: Vec<GroupRow>,
-    /// Of the whole broker, by its own counters.
-    pub(super) records_in: u64,
-    pub(super) bytes_in: u64,
-    pub(super) records_out: u64,
-    pub(super) bytes_out: u64,
+    /// Of the whole broker, by its own counters; an older one has none.
+    pub(super) totals: Option<Totals>,
     pub(super) connections: (u64, u64),
     pub(super) memory: (u64, u64),
     /// Used and all; all is 0 where it is not known.
@@ -57,6 +54,17 @@ pub(super) struct View {
     pub(super) free_bytes: u64,
     pub(super) log_bytes: u64,
     pub(super) unhealthy_partitions: u64,
+    /// Why groups are missing, if they are.
+    pub(super) groups_unknown: Option<String>,
+}
+
+/// What the whole broker takes and gives, per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) records_in: u64,
+    pub(super) bytes_in: u64,
+    pub(super) records_out: u64,
+    pub(super) bytes_out: u64,
 }
 
 /// What happened in so long a time, per second.
@@ -97,8 +105,9 @@ pub(super) fn view(before: Option<&Sample>, now: &Sample, elapsed: Duration) -> 
         for (key @ (group, topic, _), position) in positions(now) {
             // A group that has just begun has not read all that is behind it.
             let moved = were.get(&key).map_or(0, |was| position.saturating_sub(*was));
-            *by_topic.entry(topic).or_default() += moved;
-            *by_group.entry(group).or_default() += moved;
+            let add = |sum: &mut u64| *sum = sum.saturating_add(moved);
+            add(by_topic.entry(topic).or_default());
+            add(by_group.entry(group).or_default());
         }
     }
     let were: HashMap<_, _> =
@@ -118,23 +127,30 @@ pub(super) fn view(before: Option<&Sample>, now: &Sample, elapsed: Duration) -> 
         }
     });
     let (broker, figures) = (&now.broker, now.figures());
-    let was = before.map_or(figures, Sample::figures);
+    let totals = broker.figures.map(|figures| {
+        let was = before.and_then(|before| before.broker.figures).unwrap_or(figures);
+        Totals {
+            records_in: rate(was.appended_records, figures.appended_records, elapsed),
+            bytes_in: rate(was.appended_bytes, figures.appended_bytes, elapsed),
+            records_out: rate(was.delivered_records, figures.delivered_records, elapsed),
+            bytes_out: rate(was.delivered_bytes, figures.delivered_bytes, elapsed),
+        }
+    });
+    let ill = broker.figures.map(|figures| u64::from(figures.read_only_partitions) + u64::from(figures.down_partitions));
     View {
         broker: broker.broker.clone(),
         listen: now.setting("listen").map(str::to_owned),
         uptime: now.uptime(),
         topics: topics.collect(),
         groups: groups(now, &by_group, elapsed),
-        records_in: rate(was.appended_records, figures.appended_records, elapsed),
-        bytes_in: rate(was.appended_bytes, figures.appended_bytes, elapsed),
-        records_out: rate(was.delivered_records, figures.delivered_records, elapsed),
-        bytes_out: rate(was.delivered_bytes, figures.delivered_bytes, elapsed),
+        totals,
         connections: (broker.connections.into(), broker.max_connections.into()),
         memory: (broker.inflight_bytes, broker.max_inflight_bytes),
         disk: (figures.disk_bytes.saturating_sub(broker.free_bytes), figures.disk_bytes),
         free_bytes: broker.free_bytes,
         log_bytes: broker.log_bytes,
-        unhealthy_partitions: u64::from(figures.read_only_partitions) + u64::from(figures.down_partitions),
+        unhealthy_partitions: ill.unwrap_or_else(|| now.unhealthy().count() as u64),
+        groups_unknown: now.groups_unknown.first().cloned(),
     }
 }
 
@@ -183,10 +199,10 @@ impl View {
         json!({
             "broker": self.broker,
             "uptime_seconds": self.uptime.map(|up| up.as_secs()),
-            "records_in_per_second": self.records_in,
-            "bytes_in_per_second": self.bytes_in,
-            "records_out_per_second": self.records_out,
-            "bytes_out_per_second": self.bytes_out,
+            "records_in_per_second": self.totals.map(|totals| totals.records_in),
+            "bytes_in_per_second": self.totals.map(|totals| totals.bytes_in),
+            "records_out_per_second": self.totals.map(|totals| totals.records_out),
+            "bytes_out_per_second": self.totals.map(|totals| totals.bytes_out),
             "connections": self.connections.0,
             "max_connections": self.connections.1,
             "inflight_bytes": self.memory.0,
@@ -195,6 +211,7 @@ impl View {
             "log_bytes": self.log_bytes,
             "unhealthy_partitions": self.unhealthy_partitions,
             "topics": self.topics.iter().map(topic).collect::<Vec<_>>(),
+            "groups_unknown": self.groups_unknown,
             "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
         })
     }

@@ -115,14 +115,16 @@ fn totals(view: &View) -> String {
         0 => String::new(),
         ill => format!("  {ill} PARTITIONS NOT IN ORDER"),
     };
-    format!(
-        "in {}/s {}/s  out {}/s {}/s  logs {}{ill}",
-        count(view.records_in),
-        approximate_bytes(view.bytes_in),
-        count(view.records_out),
-        approximate_bytes(view.bytes_out),
-        approximate_bytes(view.log_bytes),
-    )
+    let rates = view.totals.map_or_else(String::new, |totals| {
+        format!(
+            "in {}/s {}/s  out {}/s {}/s  ",
+            count(totals.records_in),
+            approximate_bytes(totals.bytes_in),
+            count(totals.records_out),
+            approximate_bytes(totals.bytes_out),
+        )
+    });
+    format!("{rates}logs {}{ill}", approximate_bytes(view.log_bytes))
 }
 
 fn usage(view: &View) -> String {

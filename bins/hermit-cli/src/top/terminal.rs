@@ -24,7 +24,8 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn open() -> Result<Self> {
         // Also sets a hook that gives the terminal back before a panic is told.
-        let terminal = ratatui::try_init().context("the terminal")?;
+        // What it had done before it failed is undone.
+        let terminal = ratatui::try_init().inspect_err(|_error| ratatui::restore()).context("the terminal")?;
         let (sender, keys) = mpsc::channel(64);
         let stop = Arc::new(AtomicBool::new(false));
         let mut screen = Self { terminal, keys, stop: Arc::clone(&stop), reader: None };

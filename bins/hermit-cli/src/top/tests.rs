@@ -7,6 +7,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::Order;
+use super::rates::Totals;
 use super::*;
 
 fn partition(number: u32, end: u64, status: Status) -> PartitionMetadata {
@@ -69,7 +70,7 @@ fn at(stored: u64) -> Sample {
         topic(1, "orders", vec![partition(0, stored, Status::Ok)]),
         topic(2, "paid", vec![partition(0, 7, Status::Ok), partition(1, 0, Status::ReadOnly)]),
     ];
-    Sample { broker, topics, groups: vec![group("billing", stored / 2, stored)] }
+    Sample { broker, topics, groups: vec![group("billing", stored / 2, stored)], ..Sample::default() }
 }
 
 fn app() -> App {
@@ -99,14 +100,15 @@ fn rates_are_those_between_two_samples() {
     let app = app();
     let orders = &app.view.topics[0];
     assert_eq!((orders.records_in, orders.bytes_in, orders.records_out), (1000, 100_000, 500));
-    assert_eq!((app.view.records_in, app.view.bytes_in, app.view.records_out, app.view.bytes_out), (1000, 100_000, 500, 50_000));
+    let totals = Totals { records_in: 1000, bytes_in: 100_000, records_out: 500, bytes_out: 50_000 };
+    assert_eq!(app.view.totals, Some(totals));
     assert_eq!(app.view.groups[0].records_out, 500);
     // The first one has none, and neither has the first after a restart of the broker, or after a topic was made anew.
     let first = view(None, &at(3000), Duration::from_secs(2));
-    assert_eq!((first.records_in, first.topics[0].records_in, first.groups[0].records_out), (0, 0, 0));
+    assert_eq!((first.totals, first.topics[0].records_in, first.groups[0].records_out), (Some(Totals::default()), 0, 0));
     let mut restarted = at(3000);
     restarted.broker.instance = 9;
-    assert_eq!(view(Some(&at(1000)), &restarted, Duration::from_secs(2)).records_in, 0);
+    assert_eq!(view(Some(&at(1000)), &restarted, Duration::from_secs(2)).totals, Some(Totals::default()));
     let mut anew = at(3000);
     anew.topics[0].topic = TopicId(9);
     assert_eq!(view(Some(&at(1000)), &anew, Duration::from_secs(2)).topics[0].records_in, 0);
@@ -207,4 +209,53 @@ fn a_broker_that_went_away_leaves_what_was_seen_and_is_told() {
 fn one_view_as_text_has_every_topic() {
     let text = plain(&app().view).unwrap();
     assert!(text.lines().any(|line| line.starts_with("paid")) && text.contains("billing") && !text.contains("q quit"), "{text}");
+}
+
+#[test]
+fn what_an_older_broker_does_not_tell_is_not_nothing() {
+    let mut older = at(3000);
+    older.broker.figures = None;
+    let view = view(Some(&at(1000)), &older, Duration::from_secs(2));
+    let told = view.json();
+    for rate in ["records_in_per_second", "bytes_in_per_second", "records_out_per_second", "bytes_out_per_second", "uptime_seconds"]
+    {
+        assert_eq!(told[rate], serde_json::Value::Null, "{rate}");
+    }
+    assert_eq!(told["unhealthy_partitions"], 1, "counted by what the topics say");
+    assert!(screen(&App::new(view), 80, 24)[1].starts_with("logs 292.9 KiB  1 PARTITIONS"));
+}
+
+#[test]
+fn no_broker_makes_it_count_beyond_its_numbers() {
+    let far = |committed| {
+        let mut sample = at(0);
+        let (name, group) = group("billing", committed, u64::MAX);
+        let partitions = group.partitions.iter().flat_map(|at| {
+            let mut other = at.clone();
+            other.partition = PartitionId(1);
+            [at.clone(), other]
+        });
+        sample.groups = vec![(name, DescribeGroupResponse { partitions: partitions.collect(), ..group.clone() })];
+        sample
+    };
+    assert_eq!(view(Some(&far(0)), &far(u64::MAX), Duration::from_secs(1)).groups[0].records_out, u64::MAX);
+}
+
+#[test]
+fn groups_that_cannot_be_told_of_are_missed() {
+    let mut partly = at(1);
+    partly.groups_unknown.push("the groups: no".into());
+    let mut app = App::new(view(None, &partly, Duration::from_secs(1)));
+    assert!(screen(&app, 80, 24)[23].contains("the groups: no"));
+    assert!(plain(&app.view).unwrap().contains("the groups: no"));
+    app.show(view(None, &at(1), Duration::from_secs(1)));
+    assert!(app.error.is_none());
+}
+
+#[test]
+fn one_view_as_text_tells_what_it_has_no_room_for() {
+    let mut many = app().view;
+    many.topics = vec![many.topics[0].clone(); PLAIN_ROWS];
+    let text = plain(&many).unwrap();
+    assert!(text.ends_with("and 8 more rows: `--output json` has them all\n"), "{}", text.lines().next_back().unwrap());
 }

@@ -65,7 +65,7 @@ pub(super) fn json(topic: &TopicMetadata) -> Value {
                 "high_watermark": partition.high_watermark.0,
                 "log_bytes": partition.log_bytes,
                 "leader_epoch": partition.leader_epoch.0,
-                "status": partition.status.to_string(),
+                "status": crate::observe::status_word(partition.status),
             })
         })
         .collect();

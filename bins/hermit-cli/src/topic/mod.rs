@@ -87,7 +87,7 @@ async fn create(admin: &Admin, args: &CreateArgs, output: Output, out: &mut impl
 async fn list(admin: &Admin, output: Output, out: &mut impl Write) -> Result<()> {
     for topic in admin.list_topics().await? {
         match output {
-            Output::Text => writeln!(out, "{}\t{}", topic.name, topic.partitions)?,
+            Output::Text => writeln!(out, "{}\t{}", crate::text::clean(&topic.name), topic.partitions)?,
             Output::Json => {
                 let line = json!({ "topic": topic.name, "id": topic.topic.to_string(), "partitions": topic.partitions });
                 writeln!(out, "{line}")?;
