@@ -71,6 +71,13 @@ pub(crate) fn begin(runtime: &Runtime, settings: &Settings) -> anyhow::Result<Op
     Ok(Some(Http { server, address, serving }))
 }
 
+/// A server that answers nobody, and knows what of the metrics is to be shown.
+pub(crate) fn unserved(settings: &Settings) -> HttpServer {
+    let server = HttpServer::new(HttpConfig::default());
+    server.show_partitions(settings.metrics_per_partition);
+    server
+}
+
 /// As much of its connections as the native port gives one address of its own, two at least: who serves clients behind a proxy or an address translation has said so there.
 pub(crate) fn share_of_address(connections: usize, limits: &Limits) -> usize {
     let share = connections.saturating_mul(limits.max_connections_per_address.min(limits.max_connections));

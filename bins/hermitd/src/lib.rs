@@ -7,6 +7,7 @@ mod http;
 mod listener;
 mod logs;
 mod notify;
+mod otlp;
 mod reload;
 mod run;
 mod settings;

@@ -5,8 +5,11 @@ use std::io::IsTerminal as _;
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload::Handle;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::otlp::Events;
 use crate::settings::LogFormatName;
 
 /// What decides which lines are written, and can be changed.
@@ -52,8 +55,8 @@ impl LogFilter {
     }
 }
 
-/// Begins to write it.
-pub(crate) fn begin(log: &str, format: LogFormatName) -> anyhow::Result<LogFilter> {
+/// Begins to write it, and to hand what is written to `events`.
+pub(crate) fn begin(log: &str, format: LogFormatName, events: Option<Events>) -> anyhow::Result<LogFilter> {
     let filter = EnvFilter::try_new(log).context("the setting `log`")?;
     // What cannot be logged is lost: telling so on standard error, which is what failed, would panic.
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
@@ -61,14 +64,14 @@ pub(crate) fn begin(log: &str, format: LogFormatName) -> anyhow::Result<LogFilte
         LogFormatName::Text => {
             let logs = logs.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
             let handle = logs.reload_handle();
-            logs.init();
+            logs.finish().with(events).init();
             LogFilter::of(handle)
         }
         LogFormatName::Json => {
             // No event has a field called `timestamp`, `level` or `target`, so that all can stand side by side: a test sees to it.
             let logs = logs.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter_reloading();
             let handle = logs.reload_handle();
-            logs.init();
+            logs.finish().with(events).init();
             LogFilter::of(handle)
         }
     })

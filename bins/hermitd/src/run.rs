@@ -12,6 +12,7 @@ use tokio::signal::unix::Signal;
 use tokio::task::JoinHandle;
 
 use crate::http::{self, Http};
+use crate::otlp::{self, Exporter};
 use crate::reload::Reload;
 use crate::settings::{Settings, Sources};
 use crate::signals::{Hearing, WhileStarting};
@@ -26,7 +27,9 @@ const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Opens the broker, serves it, and stops it gracefully.
 pub(crate) fn run(settings: &Settings, sources: Sources, hearing: Hearing) -> anyhow::Result<()> {
     let (hearing_runtime, signals, hangup) = hearing.into_parts();
-    let filter = logs::begin(&settings.log, settings.log_format)?;
+    // Dropped after all that follows, so that it has what the rest says at its end.
+    let exporter = otlp::begin(settings)?;
+    let filter = logs::begin(&settings.log, settings.log_format, exporter.as_ref().map(Exporter::events))?;
     let mut config = settings.broker.clone();
     descriptors::arrange(&mut config);
     settings.notes.iter().for_each(|note| tracing::warn!(note, "a note on the settings"));
@@ -46,7 +49,10 @@ pub(crate) fn run(settings: &Settings, sources: Sources, hearing: Hearing) -> an
     let broker = Broker::open(config)?;
     following.abort();
     broker.report().log();
-    let http_server = http.as_ref().map(|http| http.server.clone());
+    let http_server = http.as_ref().map(|http| http.server.clone()).or_else(|| exporter.as_ref().map(|_| http::unserved(settings)));
+    if let (Some(exporter), Some(server)) = (&exporter, &http_server) {
+        exporter.serves(server, &broker);
+    }
     let reload = Reload::new(sources, filter, settings.in_force(broker.config()), http_server);
     let served = runtime.block_on(serve(&broker, settings, http, reload, (signals, hangup)));
     if served.is_err() {

@@ -139,6 +139,12 @@ impl HttpServer {
         self.standing.door().limit_addresses(max_connections_per_address);
     }
 
+    /// The metrics of `broker` as OpenTelemetry has them, to be sent to a collector, whether or not this server serves: lists of `Metric` in the JSON encoding of OTLP, all of one
+    /// moment, each of about 1 MiB and made as it is asked for. Takes as long as a scrape: not on a thread that has no time to wait.
+    pub fn otlp_metrics(&self, broker: &Broker) -> impl Iterator<Item = String> + use<> {
+        crate::metrics::otlp(broker, &self.standing)
+    }
+
     /// Serves a listener until the broker was closed. While that stops, what was asked is answered, within its drain timeout; `/healthz` and `/readyz` are answered
     /// to the end, and everything else is refused.
     pub async fn serve(&self, listener: TcpListener) {

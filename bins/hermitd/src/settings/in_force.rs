@@ -14,7 +14,7 @@ pub(super) const UNSET: &str = "unset";
 impl Given {
     /// Every setting as it holds. None of them is a secret; one that is must be left out here.
     fn as_settled(settings: &Settings, broker: &BrokerConfig) -> Self {
-        let Settings { listen, http, insecure, threads, log, log_format, metrics_per_partition, import, .. } = settings;
+        let Settings { listen, http, insecure, threads, log, log_format, metrics_per_partition, otlp, import, .. } = settings;
         let BrokerConfig { topic_defaults: topics, limits, .. } = broker;
         let (tls, http_tls) = (broker.tls.as_ref(), settings.http_tls.as_ref());
         let mode = |tls: Option<&TlsConfig>| match tls {
@@ -94,6 +94,12 @@ impl Given {
             log: Some(log.clone()),
             log_format: Some(*log_format),
             metrics_per_partition: Some(*metrics_per_partition),
+            otlp_endpoint: Some(otlp.endpoint.clone()),
+            otlp_interval: time(otlp.interval),
+            otlp_headers_file: otlp.headers_file.clone(),
+            otlp_tls_ca: otlp.tls_ca.clone(),
+            otlp_service_name: Some(otlp.service_name.clone()),
+            otlp_instance: otlp.instance.clone(),
         }
     }
 }

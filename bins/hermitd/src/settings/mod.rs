@@ -14,6 +14,7 @@ mod in_force;
 mod log;
 mod names;
 mod older;
+mod otlp;
 mod outside;
 mod packaging;
 mod quantity;
@@ -41,6 +42,7 @@ use crate::health::Question;
 pub(crate) use flags::Flags;
 pub(crate) use http::HttpAddress;
 pub(crate) use in_force::described;
+pub(crate) use otlp::OtlpSettings;
 pub(crate) use table::{ImportName, LogFormatName};
 
 /// All settings, each with a value that is allowed.
@@ -59,6 +61,7 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormatName,
     /// Whether `/metrics` shows each partition.
     pub(crate) metrics_per_partition: bool,
+    pub(crate) otlp: OtlpSettings,
     pub(crate) import: ImportName,
     /// Where those stand that somebody has given.
     pub(crate) origins: Origins,

@@ -23,6 +23,7 @@ impl Gathered {
         if let Some(tls) = &settings.http_tls {
             self.check_http_tls_files(tls);
         }
+        self.look_at_otlp(settings);
         if self.are_sound(&["data_dir"]) {
             self.look_at_data_dir(settings);
         }

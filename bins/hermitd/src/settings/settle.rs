@@ -33,6 +33,7 @@ impl Gathered {
         if let Err(error) = log::check(&log) {
             self.wrong(&["log"], format!("{error:#}"));
         }
+        let otlp = self.settle_otlp();
         contradictions::find(&broker, self);
         if let Some(http) = http.as_ref().filter(|http| http.address == listen && !http.address.ends_with(":0")) {
             self.wrong(
@@ -57,6 +58,7 @@ impl Gathered {
             log,
             log_format: self.given.log_format.unwrap_or(LogFormatName::Text),
             metrics_per_partition: self.given.metrics_per_partition.unwrap_or(true),
+            otlp,
             import: self.given.import.unwrap_or(ImportName::Auto),
             origins: Origins::default(),
             notes: Vec::new(),

@@ -305,4 +305,16 @@ settings! {
     log_format: LogFormatName, Restart;
     /// Whether `/metrics` shows each partition, some 15 series of 100 bytes, and not only topics and groups. To be switched off where there are more partitions than Prometheus should keep.
     metrics_per_partition: bool, AtOnce;
+    /// URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`: metrics are posted to `/v1/metrics` below it, and the events of the log to `/v1/logs`, as OTLP in JSON. Empty: nothing is sent. It is shown as it is: secrets belong into `otlp_headers_file`.
+    otlp_endpoint: String, Restart;
+    /// Time between two times that metrics are sent to `otlp_endpoint`. Events go within half a second.
+    otlp_interval: Time, Restart, range (1000, HOUR_MS);
+    /// File with headers for `otlp_endpoint`, `name: value` in a line each, such as `authorization: Bearer …`. It should be readable by the broker's user alone.
+    otlp_headers_file: PathBuf, Restart;
+    /// PEM file with the authorities that are believed where `otlp_endpoint` begins with `https://`. Default: those that the operating system knows.
+    otlp_tls_ca: PathBuf, Restart;
+    /// What the collector is told as `service.name`, which Prometheus calls the job.
+    otlp_service_name: String, Restart;
+    /// What it is told as `service.instance.id`, which must be another one for each broker. Default: the machine's name and the port of `listen`.
+    otlp_instance: String, Restart;
 }

@@ -12,9 +12,6 @@ use hermit_broker::proto::{PartitionId, TopicId, TopicName};
 use super::encode::{Encoder, Format, Labels};
 use super::families::{self, Family};
 
-/// A piece of text is handed over once it is so long, or one metric is done.
-const PIECE_BYTES: usize = 64 << 10;
-
 /// All metrics as text, piece by piece. It holds the numbers of one moment, and nothing of the broker.
 pub(super) struct Exposition {
     metrics: BrokerMetrics,
@@ -142,7 +139,12 @@ impl Exposition {
     fn take_step(&mut self) {
         let is_done = match self.step {
             0 => {
+                let since = self.metrics.started_at;
+                self.encoder.count_since(since);
                 broker(&mut self.encoder, &self.metrics);
+                // These count from before the broker was there.
+                let process_start = self.process.as_ref().map(|process| epoch_nanos(process.start_time_seconds));
+                self.encoder.count_since(process_start.unwrap_or(since).min(since));
                 self.encoder.begin(&families::HTTP_RESPONSES);
                 for (code, count) in &self.responses {
                     self.encoder.sample(&Labels::of([("code", code.to_string().as_str())]), count);
@@ -151,6 +153,7 @@ impl Exposition {
                 if let Some(process) = &self.process {
                     show_process(&mut self.encoder, process);
                 }
+                self.encoder.count_since(since);
                 true
             }
             LAST_STEP => {
@@ -227,7 +230,7 @@ fn go_on<T>(
     for item in items.into_iter().skip(*at) {
         show(encoder, item);
         *at += 1;
-        if encoder.len() >= PIECE_BYTES {
+        if encoder.is_full() {
             return false;
         }
     }
@@ -240,7 +243,7 @@ impl Iterator for Exposition {
     fn next(&mut self) -> Option<String> {
         while self.step <= LAST_STEP {
             self.take_step();
-            if self.encoder.len() >= PIECE_BYTES {
+            if self.encoder.is_full() {
                 break;
             }
         }
@@ -307,6 +310,11 @@ fn group_totals(group: &GroupMetrics, names: &HashMap<TopicId, &TopicName>) -> V
 #[expect(clippy::cast_precision_loss, reason = "times since 1970 lose less than a microsecond")]
 fn epoch_seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times since 1970 are positive, and end at what fits")]
+const fn epoch_nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
 }
 
 fn broker(encoder: &mut Encoder, metrics: &BrokerMetrics) {

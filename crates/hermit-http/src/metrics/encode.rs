@@ -1,19 +1,32 @@
-//! The two text formats: Prometheus 0.0.4 and OpenMetrics 1.0.0. They differ in the names of counters' families, and in the last line.
+//! The two text formats, Prometheus 0.0.4 and OpenMetrics 1.0.0, which differ in the names of counters' families and in the last line; and the door to a third, OTLP.
 
 use std::fmt::{Display, Write as _};
 
 use hermit_broker::log::{Durations, Histogram};
 
 use super::families::{Family, Kind};
+use super::otlp::Points;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Prometheus,
     OpenMetrics,
+    /// Of numbers that were taken then, in ns since the Unix epoch. Nobody gets it from `/metrics`.
+    Otlp {
+        at: u64,
+    },
 }
 
 impl Format {
+    /// A piece of text is handed over once it is so long, or all is done. Each of OTLP becomes a request, of which there are to be few; collectors take 20 MiB and more.
+    pub(crate) const fn piece_bytes(self) -> usize {
+        match self {
+            Self::Prometheus | Self::OpenMetrics => 64 << 10,
+            Self::Otlp { .. } => 1 << 20,
+        }
+    }
+
     /// What the client prefers of what it takes, by its `Accept`. Who says nothing, or takes neither, gets the older format, which everybody reads.
     pub(crate) fn negotiate(accept: &str) -> Self {
         let mut best = (Self::Prometheus, 0.0);
@@ -46,6 +59,7 @@ impl Format {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Otlp { .. } => "application/json",
         }
     }
 }
@@ -83,6 +97,10 @@ impl Labels {
         text.push('"');
         Self(text)
     }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Text that grows.
@@ -91,6 +109,8 @@ pub(crate) struct Encoder {
     format: Format,
     text: String,
     sample_name: String,
+    /// Where the format is OTLP.
+    points: Option<Points>,
     /// The metric that was begun.
     #[cfg(debug_assertions)]
     family: Option<Family>,
@@ -102,18 +122,30 @@ impl Encoder {
             format,
             text: String::new(),
             sample_name: String::new(),
+            points: if let Format::Otlp { at } = format { Some(Points::new(at)) } else { None },
             #[cfg(debug_assertions)]
             family: None,
         }
     }
 
+    /// Says since when the counters that follow count, in ns since the Unix epoch. Only OTLP tells.
+    pub(crate) const fn count_since(&mut self, since: u64) {
+        if let Some(points) = &mut self.points {
+            points.count_since(since);
+        }
+    }
+
     /// Begins a metric: its samples follow.
     pub(crate) fn begin(&mut self, family: &Family) -> &mut Self {
-        self.sample_name = family.shown_name();
         #[cfg(debug_assertions)]
         {
             self.family = Some(*family);
         }
+        if let Some(points) = &mut self.points {
+            points.begin(&mut self.text, family);
+            return self;
+        }
+        self.sample_name = family.shown_name();
         let (kind, help) = (family.kind.name(), family.help);
         let name = if self.format == Format::OpenMetrics { family.name.to_owned() } else { self.sample_name.clone() };
         // OpenMetrics lets a unit be told where the name ends with it.
@@ -132,6 +164,10 @@ impl Encoder {
             self.family.is_some_and(|family| family.kind != Kind::Histogram && has_labels(&family, labels)),
             "{labels:?}"
         );
+        if let Some(points) = &mut self.points {
+            points.point(&mut self.text, labels, value);
+            return self;
+        }
         self.text.push_str(&self.sample_name);
         if !labels.0.is_empty() {
             self.text.push('{');
@@ -149,6 +185,9 @@ impl Encoder {
 
     /// A histogram, all of it.
     pub(crate) fn histogram(&mut self, family: &Family, durations: &Durations) {
+        if let Some(points) = &mut self.points {
+            return points.histogram(&mut self.text, family, durations);
+        }
         self.begin(family);
         let (name, mut count) = (family.name, 0_u64);
         for (end, in_bucket) in Histogram::ends().zip(durations.counts) {
@@ -173,12 +212,16 @@ impl Encoder {
         }
     }
 
-    pub(crate) const fn len(&self) -> usize {
-        self.text.len()
+    /// Whether there is a piece to be taken.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.text.len() >= self.format.piece_bytes()
     }
 
     /// What there is by now, which goes.
     pub(crate) fn take(&mut self) -> String {
+        if let Some(points) = &mut self.points {
+            points.close(&mut self.text);
+        }
         std::mem::take(&mut self.text)
     }
 

@@ -1,4 +1,4 @@
-//! The broker's numbers as text for Prometheus.
+//! The broker's numbers as text for Prometheus, and as lists of metrics for OpenTelemetry.
 //!
 //! The text is made by hand, not with a client library: those keep a tree of label sets in memory and show it in one piece and one format, while here the
 //! numbers are the broker's own, taken at one moment, and become text piece by piece as the client takes it. Of 10,000 partitions that is 8 MB.
@@ -6,6 +6,7 @@
 mod collect;
 mod encode;
 mod families;
+mod otlp;
 mod responses;
 mod table;
 
@@ -13,6 +14,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -20,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_core::Stream;
 use hermit_broker::Broker;
+use hermit_broker::log::{Clock as _, SystemClock};
 use hermit_broker::metrics::ProcessMetrics;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -67,10 +70,7 @@ impl Scrapes {
         let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
         let format = Format::negotiate(&accept.join(","));
         let (shows_partitions, responses) = (standing.shows_partitions(), standing.responses().read());
-        #[cfg(feature = "tls")]
-        let certificate_end = standing.tls().certificate_end();
-        #[cfg(not(feature = "tls"))]
-        let certificate_end = None;
+        let certificate_end = certificate_end(standing);
         // It looks at every partition, and may read logs.
         let exposition = blocking(move || Ok(exposition(&broker, responses, format, shows_partitions))).await?;
         let exposition = exposition.with_http_certificate(certificate_end);
@@ -85,6 +85,24 @@ fn exposition(broker: &Broker, responses: Vec<(u16, u64)>, format: Format, shows
         tracing::debug!(%error, "there are no metrics of the process");
     }
     Exposition::new(broker.metrics(), responses, process.ok(), format, shows_partitions)
+}
+
+/// All metrics as OpenTelemetry has them: lists of `Metric` in the JSON encoding of OTLP, each of about 1 MiB.
+pub(crate) fn otlp(broker: &Broker, standing: &Standing) -> impl Iterator<Item = String> + use<> {
+    let format = Format::Otlp { at: SystemClock.now() };
+    let exposition = exposition(broker, standing.responses().read(), format, standing.shows_partitions());
+    exposition.with_http_certificate(certificate_end(standing))
+}
+
+/// Of the one that is shown over HTTP.
+#[cfg(feature = "tls")]
+fn certificate_end(standing: &Standing) -> Option<SystemTime> {
+    standing.tls().certificate_end()
+}
+
+#[cfg(not(feature = "tls"))]
+const fn certificate_end(_standing: &Standing) -> Option<SystemTime> {
+    None
 }
 
 /// Pieces of text, made as they are asked for.

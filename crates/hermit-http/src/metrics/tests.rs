@@ -153,6 +153,50 @@ fn a_count_never_falls() {
     }
 }
 
+/// The metrics of all lists, with how many points each has.
+fn listed(pieces: &[String]) -> BTreeMap<String, usize> {
+    let mut metrics = BTreeMap::new();
+    for piece in pieces {
+        let list: Vec<serde_json::Value> = serde_json::from_str(piece).unwrap();
+        for metric in list {
+            let data = ["sum", "gauge", "histogram"].into_iter().find_map(|kind| metric.get(kind)).unwrap();
+            *metrics.entry(metric["name"].as_str().unwrap().to_owned()).or_default() +=
+                data["dataPoints"].as_array().unwrap().len();
+        }
+    }
+    metrics
+}
+
+#[test]
+fn opentelemetry_gets_every_series_that_prometheus_gets_in_lists_of_bounded_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker(dir.path());
+    let mut metrics = broker.metrics();
+    let orders = metrics.topics.iter_mut().find(|topic| topic.topic.meta.name.as_str() == "orders").unwrap();
+    let one = orders.partitions[0];
+    orders.partitions =
+        (0..3000).map(|number| hermit_broker::metrics::PartitionMetrics { partition: PartitionId(number), ..one }).collect();
+    let shown = |format| {
+        let process = ProcessMetrics::read().ok();
+        Exposition::new(metrics.clone(), vec![(200, 7)], process, format, true).collect::<Vec<_>>()
+    };
+    let pieces = shown(Format::Otlp { at: 1 });
+    assert!(pieces.len() > 3 && pieces.iter().all(|piece| piece.len() < (1 << 20) + (4 << 10)), "{}", pieces.len());
+    let text = shown(Format::Prometheus).concat();
+    let mut series = BTreeMap::<_, usize>::new();
+    for (sample, _) in samples(&text) {
+        let name = sample.split('{').next().unwrap();
+        if let Some(family) = families::ALL.iter().find(|family| {
+            let is_one = family.kind == Kind::Histogram && name == format!("{}_count", family.name);
+            is_one || family.kind != Kind::Histogram && name == family.shown_name()
+        }) {
+            *series.entry(family.name.to_owned()).or_default() += 1;
+        }
+    }
+    assert_eq!(listed(&pieces), series);
+    assert_eq!(series["hermit_partition_size_bytes"], 3000 + 1);
+}
+
 /// Debian's package `prometheus` has it. With `CI` set it has to be there.
 #[test]
 fn promtool_has_nothing_to_say() {
