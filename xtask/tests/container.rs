@@ -81,7 +81,7 @@ fn the_manual_gives_certificate_and_password_to_the_images_user() {
     let (before, run) = manual.split_once("docker run --detach").unwrap();
     let user = instruction("USER");
     let number = user.split(':').next().unwrap();
-    let given = before.lines().last().and_then(|_| before.trim_end().lines().last()).unwrap();
+    let given = before.trim_end().lines().last().unwrap();
     let given = given.strip_prefix(&format!("sudo chown -R {number} ")).unwrap_or_else(|| panic!("{given}"));
     let given: Vec<_> = given.split(' ').collect();
     let run = run.split("```").next().unwrap();

@@ -104,6 +104,18 @@ fn a_broker_that_ends_is_tried_again_and_leaves_no_core() {
         assert_eq!(unit[key], [value], "{key}");
     }
     assert!(!unit.contains_key("StartLimitBurst"));
+
+    // What that status is, the broker has to mean by it: wrong settings, and nothing that may come right by itself.
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let status = |args: &[&str]| {
+        let mut broker = Command::new(binaries().join("hermitd"));
+        broker.args(["--http=off", "--data-dir"]).arg(folder.path().join("data")).args(args).env_clear();
+        broker.output().unwrap().status.code().unwrap()
+    };
+    assert_eq!(status(&["--max-connections=many"]).to_string(), unit["RestartPreventExitStatus"][0]);
+    assert_eq!(status(&["--listen", &listen]), 1);
 }
 
 /// What the filter lets pass: each line of it adds to what was before, or, behind `~`, takes away.

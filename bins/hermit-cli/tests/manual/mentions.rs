@@ -9,8 +9,7 @@ use crate::pages::{Page, root};
 use crate::stage::programs;
 
 /// Names that look like ours, and are the kernel's or docker's.
-const OF_OTHERS: [&str; 7] =
-    ["epoll_wait", "sched_setattr", "sched_switch", "--read-only", "--stop-timeout", "--no-healthcheck", "--modify-window=-1"];
+const OF_OTHERS: [&str; 6] = ["epoll_wait", "sched_setattr", "sched_switch", "--read-only", "--stop-timeout", "--modify-window=-1"];
 
 /// Commands by their words, with what their help says.
 struct Commands(HashMap<String, String>);
