@@ -1,5 +1,5 @@
 //! What the scripts of the Debian package do where systemd runs: with a systemd, a `runuser` and folders that are the test's own.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
