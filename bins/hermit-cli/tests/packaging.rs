@@ -22,7 +22,7 @@ fn every_shell_gets_completions_of_all_commands() {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("script"), script).unwrap();
             // What it offers behind `hermit-cli topic d`.
-            let ask = "source script; COMP_WORDS=(hermit-cli topic d); COMP_CWORD=2; _hermit__cli hermit-cli d topic; echo ${COMPREPLY[*]}";
+            let ask = "source ./script; COMP_WORDS=(hermit-cli topic d); COMP_CWORD=2; _hermit__cli hermit-cli d topic; echo ${COMPREPLY[*]}";
             let asked = Command::new("bash").args(["-c", ask]).current_dir(dir.path()).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&asked.stdout), "describe delete\n", "{}", String::from_utf8_lossy(&asked.stderr));
         }
