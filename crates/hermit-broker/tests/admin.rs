@@ -9,13 +9,9 @@ use hermit_proto::session::{
     AddPartitionsRequest, AlterTopicRequest, BrokerSetting, DescribeBrokerRequest, Durability, ListOffsetsRequest, MetadataRequest,
     OffsetQuery, Request, Status, TopicConfig, TopicSelection, TrimRequest, WireError,
 };
-use hermit_proto::{Offset, PartitionId, ProducedFrame, TopicId, TopicName};
-use support::v2::Session;
+use hermit_proto::{Offset, PartitionId, TopicId, TopicName};
+use support::v2::{Session, message};
 use support::{Server, config};
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    ProducedFrame::message(7, None, payload).to_vec().unwrap()
-}
 
 fn alter(name: &str, config: TopicConfig) -> AlterTopicRequest {
     AlterTopicRequest { name: name.into(), config }

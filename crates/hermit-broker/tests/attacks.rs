@@ -19,14 +19,10 @@ use hermit_proto::session::{
 use hermit_proto::{
     Codec, CorrelationId, Offset, PartitionId, ProducedFrame, ProducerEpoch, ProducerId, ProducerStamp, Sequence, magic,
 };
-use support::v2::Session;
+use support::v2::{Session, message};
 use support::{Server, config, eventually, v1, within};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    ProducedFrame::message(7, None, payload).to_vec().unwrap()
-}
 
 fn describe(names: Vec<String>) -> MetadataRequest {
     MetadataRequest { topics: TopicSelection::Names(names), create_missing: false }

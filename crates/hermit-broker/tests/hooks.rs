@@ -11,8 +11,8 @@ use hermit_broker::{AppendContext, Broker, BrokerConfig, BrokerError, Event, Hoo
 use hermit_log::disk::sim::{Fault, Op, SimDisk};
 use hermit_log::{Flusher, LogEnv, ManualClock};
 use hermit_proto::session::{Status, TopicConfig};
-use hermit_proto::{PartitionId, ProducedFrame, TopicName};
-use support::v2::Session;
+use hermit_proto::{PartitionId, TopicName};
+use support::v2::{Session, message};
 use support::{Server, config, eventually, v1};
 
 /// Refuses `bad`, panics at `panic`, and notes everything.
@@ -48,10 +48,6 @@ impl Rules {
     fn count(&self, name: &str) -> usize {
         self.events.lock().unwrap().iter().filter(|event| format!("{event:?}").starts_with(name)).count()
     }
-}
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    ProducedFrame::message(7, None, payload).to_vec().unwrap()
 }
 
 fn append(broker: &Broker, topic: &str, payload: &[u8]) -> Result<(), BrokerError> {

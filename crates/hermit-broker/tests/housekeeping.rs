@@ -11,14 +11,10 @@ use hermit_broker::{Broker, BrokerConfig, BrokerError, MIN_SEGMENT_BYTES, NEVER,
 use hermit_log::disk::sim::{Fault, Op, SimDisk};
 use hermit_log::{Flusher, LogEnv, LogError, ManualClock};
 use hermit_proto::session::{AlterTopicRequest, Status, TopicConfig};
-use hermit_proto::{FrameLimits, FrameView, GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicId, TopicName};
-use support::v2::Session;
+use hermit_proto::{FrameLimits, FrameView, GroupName, LeaderEpoch, Offset, PartitionId, TopicId, TopicName};
+use support::v2::{Session, message};
 use support::{Server, config, v1};
 use tokio::io::AsyncWriteExt;
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    ProducedFrame::message(7, None, payload).to_vec().unwrap()
-}
 
 fn name(topic: &str) -> TopicName {
     TopicName::new(topic).unwrap()

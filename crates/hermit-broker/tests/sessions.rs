@@ -14,12 +14,8 @@ use hermit_proto::{
     Codec, CorrelationId, FrameLimits, FrameSalt, FrameView, Generation, Header, LeaderEpoch, MemberId, Offset, PartitionId,
     ProducedFrame, ProducerStamp, Sequence, TopicId, magic,
 };
-use support::v2::Session;
+use support::v2::{Session, message};
 use support::{Server, config, within};
-
-fn message(payload: &[u8]) -> Vec<u8> {
-    ProducedFrame::message(7, None, payload).to_vec().unwrap()
-}
 
 /// Checks both checksums of all frames, and gives offsets and payloads.
 fn frames(topic: TopicId, mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {

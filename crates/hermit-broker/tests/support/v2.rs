@@ -8,11 +8,16 @@ use hermit_proto::session::{
     InitProducerIdResponse, ProduceResponse, ProduceTarget, Request, Response, ResponseError, SubscribeRequest, SubscribeResponse,
     TopicConfig, WireError,
 };
-use hermit_proto::{CorrelationId, Deframer, LeaderEpoch, Offset, PartitionId, TopicId, Unit, UnitLimits, magic};
+use hermit_proto::{CorrelationId, Deframer, LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicId, Unit, UnitLimits, magic};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{Server, within};
+
+/// One record, as a producer sends it.
+pub fn message(payload: &[u8]) -> Vec<u8> {
+    ProducedFrame::message(7, None, payload).to_vec().unwrap()
+}
 
 pub struct Session {
     pub stream: TcpStream,
