@@ -56,7 +56,6 @@ pub use metrics::BrokerMetrics;
 pub use offsets::{Committed, OFFSETS_TOPIC, ReplayReport};
 pub use partition::{Partition, Ticket};
 pub use roster::{ConnectionInfo, ConnectionProtocol, ListedConnection};
-pub use scrub::ScrubStatus;
 pub use server::ConnectionCounts;
 #[cfg(feature = "tls")]
 pub use server::{TlsPort, TlsStream};
@@ -67,4 +66,4 @@ pub use topic::{AS_BROKER, Inherited, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, NEVE
 
 pub use hermit_log as log;
 pub use hermit_proto as proto;
-pub use hermit_proto::session::{Durability, TopicConfig};
+pub use hermit_proto::session::{Durability, ScrubFigures, TopicConfig};

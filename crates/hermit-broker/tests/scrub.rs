@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use hermit_broker::{Broker, BrokerConfig, Event, Hooks, ScrubStatus, TopicConfig};
+use hermit_broker::{Broker, BrokerConfig, Event, Hooks, ScrubFigures, TopicConfig};
 use hermit_log::disk::Disk;
 use hermit_log::disk::sim::{Fault, Op, SimDisk};
 use hermit_log::{Clock, Flusher, LogEnv, LogError, ManualClock};
@@ -79,7 +79,7 @@ impl World {
 }
 
 /// Steps until a pass has ended.
-fn pass(broker: &Broker) -> ScrubStatus {
+fn pass(broker: &Broker) -> ScrubFigures {
     let before = broker.scrub_status().passes;
     for _ in 0..1000 {
         broker.scrub().unwrap();

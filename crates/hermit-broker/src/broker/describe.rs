@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hermit_proto::GroupName;
-use hermit_proto::session::{BrokerFigures, BrokerSetting, DescribeBrokerResponse, ScrubFigures};
+use hermit_proto::session::{BrokerFigures, BrokerSetting, DescribeBrokerResponse};
 
 use super::Broker;
 use super::gone::Sums;
@@ -45,22 +45,13 @@ impl Broker {
     }
 
     fn figures(&self, partitions: impl Iterator<Item = PartitionMetrics>, gone: Sums) -> BrokerFigures {
-        let (scrub, disk, dir) = (self.scrub_status(), &self.inner.env.disk, &self.config().data_dir);
+        let (disk, dir) = (&self.inner.env.disk, &self.config().data_dir);
         let figures = BrokerFigures {
             taken_at: self.inner.env.clock.now(),
             disk_bytes: disk.total_bytes(dir).unwrap_or(0),
             disk_low_bytes: self.limits().disk_low_bytes,
             disk_is_low: self.is_low_on_space(),
-            scrub: ScrubFigures {
-                segments: scrub.segments,
-                bytes: scrub.bytes,
-                damaged_ranges: scrub.damaged_ranges,
-                rebuilt_indexes: scrub.rebuilt_indexes,
-                read_errors: scrub.read_errors,
-                passes: scrub.passes,
-                pass_began_at: scrub.pass_began_at,
-                pass_ended_at: scrub.pass_ended_at,
-            },
+            scrub: self.scrub_status(),
             ..BrokerFigures::default()
         };
         let (figures, sums) = partitions.fold((figures, gone), |(figures, sums), partition| {

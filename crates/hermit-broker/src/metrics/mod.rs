@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hermit_log::{Durations, LogFigures};
+use hermit_proto::session::ScrubFigures;
 use hermit_proto::{Offset, PartitionId};
 
 pub use counters::{ByName, FreedMetrics};
@@ -19,7 +20,6 @@ pub use process::ProcessMetrics;
 
 use crate::broker::Broker;
 use crate::partition::Partition;
-use crate::scrub::ScrubStatus;
 use crate::server::ConnectionCounts;
 use crate::topic::Topic;
 
@@ -169,7 +169,7 @@ pub struct UpkeepMetrics {
     /// Count of frames that compaction removed.
     pub compaction_frames: u64,
     /// The scrub.
-    pub scrub: ScrubStatus,
+    pub scrub: ScrubFigures,
 }
 
 /// What consumers were given of a partition. One relaxed addition each for a delivery, which may hold a thousand records.

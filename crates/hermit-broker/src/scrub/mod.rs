@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hermit_log::{FencedRange, LogError, Scrub, ScrubPace, ScrubVerdict};
+use hermit_proto::session::ScrubFigures;
 use hermit_proto::{Offset, PartitionId, TopicId};
 use parking_lot::Mutex;
 
@@ -30,27 +31,6 @@ const PASSED_IN_STEP: usize = 1000;
 const IDLE_REST: Duration = Duration::from_secs(1);
 /// Time between two notes of where the pass is.
 const NOTE_INTERVAL: Duration = Duration::from_secs(60);
-
-/// What the scrub has done since the broker was started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ScrubStatus {
-    /// Segments that were verified to their ends.
-    pub segments: u64,
-    /// Bytes of them that were read.
-    pub bytes: u64,
-    /// Ranges that were found damaged, and were not known to be.
-    pub damaged_ranges: u64,
-    /// Indexes that were damaged or missing, and were made again.
-    pub rebuilt_indexes: u64,
-    /// How often a segment could not be read.
-    pub read_errors: u64,
-    /// Passes over all partitions that came to their ends.
-    pub passes: u64,
-    /// When the pass that is under way, or else the last one, began, in ns since the Unix epoch, also where that was before a restart; 0 where there was none.
-    pub pass_began_at: u64,
-    /// When the last pass ended, in ns since the Unix epoch; 0 where none has since the start.
-    pub pass_ended_at: u64,
-}
 
 #[derive(Debug, Default)]
 struct Counters {
@@ -136,10 +116,10 @@ impl Broker {
 
     /// What the scrub has done since the start.
     #[must_use]
-    pub fn scrub_status(&self) -> ScrubStatus {
+    pub fn scrub_status(&self) -> ScrubFigures {
         let counters = &self.scrubber().counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ScrubStatus {
+        ScrubFigures {
             segments: get(&counters.segments),
             bytes: get(&counters.bytes),
             damaged_ranges: get(&counters.damaged_ranges),
@@ -282,7 +262,7 @@ impl Broker {
                 let ended_at = self.clock().now();
                 self.scrubber().counters.pass_ended_at.store(ended_at, Ordering::Relaxed);
                 Scrubber::add(&self.scrubber().counters.passes, 1);
-                let ScrubStatus { segments, bytes, damaged_ranges, .. } = self.scrub_status();
+                let ScrubFigures { segments, bytes, damaged_ranges, .. } = self.scrub_status();
                 tracing::info!(segments, bytes, damaged_ranges, "all closed segments were verified; counted since the start");
                 self.note_pass(state);
                 return Err(IDLE_REST);

@@ -61,15 +61,15 @@ pub struct ScrubFigures {
     pub bytes: u64,
     /// Ranges that were found damaged, and were not known to be.
     pub damaged_ranges: u64,
-    /// Indexes that were made again.
+    /// Indexes that were damaged or missing, and were made again.
     pub rebuilt_indexes: u64,
     /// How often a segment could not be read.
     pub read_errors: u64,
     /// Passes over all partitions that came to their ends.
     pub passes: u64,
-    /// When the pass that is under way, or else the last one, began, in ns since the Unix epoch; 0: there was none.
+    /// When the pass that is under way, or else the last one, began, in ns since the Unix epoch, also where that was before a restart; 0: there was none.
     pub pass_began_at: u64,
-    /// When the last pass ended; 0: none has.
+    /// When the last pass ended, in ns since the Unix epoch; 0: none has since the start.
     pub pass_ended_at: u64,
 }
 
