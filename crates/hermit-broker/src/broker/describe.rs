@@ -19,8 +19,7 @@ impl Broker {
         let limits = self.limits();
         let (topics, gone) = self.topics_and_gone();
         let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
-        let logs = topics.iter().flat_map(|topic| topic.partitions()).filter_map(|partition| partition.log().ok());
-        let partitions = topics.iter().flat_map(|topic| topic.partitions()).map(|partition| partition.metrics());
+        let partitions: Vec<_> = topics.iter().flat_map(|topic| topic.partitions()).map(|partition| partition.metrics()).collect();
         let live = self.live();
         let settings = live.described_settings.iter();
         DescribeBrokerResponse {
@@ -36,34 +35,38 @@ impl Broker {
             max_connections: count(limits.max_connections),
             inflight_bytes: self.inflight_bytes(),
             max_inflight_bytes: limits.max_inflight_bytes,
-            log_bytes: logs.map(hermit_log::Log::size_bytes).fold(0, u64::saturating_add),
+            log_bytes: partitions.iter().map(|partition| partition.log.size_bytes).fold(0, u64::saturating_add),
             free_bytes: self.inner.env.disk.free_bytes(&self.config().data_dir).unwrap_or(0),
             held_bytes: self.held_bytes(),
             settings: settings.map(|(name, value)| BrokerSetting { name: name.clone(), value: value.clone() }).collect(),
-            figures: Some(self.figures(partitions, gone)),
+            figures: Some(self.figures(&partitions, gone)),
         }
     }
 
-    fn figures(&self, partitions: impl Iterator<Item = PartitionMetrics>, gone: Sums) -> BrokerFigures {
+    /// With the sums of all other topics that there were.
+    fn figures(&self, partitions: &[PartitionMetrics], mut sums: Sums) -> BrokerFigures {
+        let (mut read_only, mut down, mut damaged) = (0, 0, 0);
+        for partition in partitions {
+            read_only += u32::from(partition.health == Health::ReadOnly);
+            down += u32::from(partition.health == Health::Down);
+            damaged += u32::from(partition.log.fenced_ranges > 0);
+            sums.add(partition);
+        }
         let (disk, dir) = (&self.inner.env.disk, &self.config().data_dir);
-        let figures = BrokerFigures {
+        BrokerFigures {
             taken_at: self.inner.env.clock.now(),
             disk_bytes: disk.total_bytes(dir).unwrap_or(0),
             disk_low_bytes: self.limits().disk_low_bytes,
             disk_is_low: self.is_low_on_space(),
+            read_only_partitions: read_only,
+            down_partitions: down,
+            damaged_partitions: damaged,
+            appended_records: sums.appended_records,
+            appended_bytes: sums.appended_bytes,
+            delivered_records: sums.delivered_records,
+            delivered_bytes: sums.delivered_bytes,
             scrub: self.scrub_status(),
-            ..BrokerFigures::default()
-        };
-        let (figures, sums) = partitions.fold((figures, gone), |(figures, sums), partition| {
-            let ill = BrokerFigures {
-                read_only_partitions: figures.read_only_partitions + u32::from(partition.health == Health::ReadOnly),
-                down_partitions: figures.down_partitions + u32::from(partition.health == Health::Down),
-                damaged_partitions: figures.damaged_partitions + u32::from(partition.log.fenced_ranges > 0),
-                ..figures
-            };
-            (ill, sums.with(&partition))
-        });
-        sums.put_into(figures)
+        }
     }
 
     /// Names and values of the settings in force, none of them a secret: as [`BrokerConfig::described_settings`](crate::BrokerConfig::described_settings) was

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use hermit_proto::session::BrokerFigures;
-
 use super::Broker;
 use crate::metrics::PartitionMetrics;
 use crate::topic::Topic;
@@ -19,14 +17,14 @@ pub(super) struct Gone {
 /// What was stored, and what consumers were given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
-    appended_records: u64,
-    appended_bytes: u64,
-    delivered_records: u64,
-    delivered_bytes: u64,
+    pub(super) appended_records: u64,
+    pub(super) appended_bytes: u64,
+    pub(super) delivered_records: u64,
+    pub(super) delivered_bytes: u64,
 }
 
 impl Sums {
-    fn add(&mut self, partition: &PartitionMetrics) {
+    pub(super) fn add(&mut self, partition: &PartitionMetrics) {
         self.appended_records = self.appended_records.saturating_add(partition.log.appended_records);
         self.appended_bytes = self.appended_bytes.saturating_add(partition.log.appended_bytes);
         self.delivered_records = self.delivered_records.saturating_add(partition.delivered_records);
@@ -35,18 +33,6 @@ impl Sums {
 
     fn add_topic(&mut self, topic: &Topic) {
         topic.partitions().iter().for_each(|partition| self.add(&partition.metrics()));
-    }
-
-    /// Adds a partition that is still there.
-    pub(super) fn with(mut self, partition: &PartitionMetrics) -> Self {
-        self.add(partition);
-        self
-    }
-
-    /// Into figures that count nothing yet.
-    pub(super) fn put_into(self, figures: BrokerFigures) -> BrokerFigures {
-        let Self { appended_records, appended_bytes, delivered_records, delivered_bytes } = self;
-        BrokerFigures { appended_records, appended_bytes, delivered_records, delivered_bytes, ..figures }
     }
 }
 
