@@ -124,6 +124,12 @@ async fn the_broker_tells_what_it_is_and_how_it_fares() {
     assert!((1000..2000).contains(&told.log_bytes), "{} bytes", told.log_bytes);
     assert!(told.free_bytes > 0 && told.started_at > 0 && told.leader_epoch.0 > 0);
     assert_eq!(told.settings, [BrokerSetting { name: "threads".into(), value: "2".into() }]);
+    // Limits that were changed since are told to who was there before.
+    let mut changed = server.broker.config().clone();
+    (changed.limits.max_connections, changed.limits.disk_low_bytes) = (77, 1);
+    server.broker.reconfigure(&changed).unwrap();
+    let told = session.call(&DescribeBrokerRequest).await.unwrap();
+    assert_eq!((told.max_connections, told.figures.unwrap().disk_low_bytes), (77, 1));
     server.stop().await;
 }
 

@@ -16,7 +16,7 @@ impl Broker {
     /// What the broker is, and how it fares: what clients get from the operation DescribeBroker. Costs a look at every partition.
     #[must_use]
     pub fn describe(&self) -> DescribeBrokerResponse {
-        let limits = self.limits();
+        let limits = self.limits_in_force();
         let (topics, gone) = self.topics_and_gone();
         let public = || topics.iter().filter(|topic| !topic.meta.name.is_internal());
         let partitions: Vec<_> = topics.iter().flat_map(|topic| topic.partitions()).map(|partition| partition.metrics()).collect();
@@ -56,7 +56,7 @@ impl Broker {
         BrokerFigures {
             taken_at: self.inner.env.clock.now(),
             disk_bytes: disk.total_bytes(dir).unwrap_or(0),
-            disk_low_bytes: self.limits().disk_low_bytes,
+            disk_low_bytes: self.limits_in_force().disk_low_bytes,
             disk_is_low: self.is_low_on_space(),
             read_only_partitions: read_only,
             down_partitions: down,
