@@ -110,7 +110,7 @@ impl Broker {
             let (topic, has) = (meta.name.to_string(), meta.partitions);
             return Err(BrokerError::FewerPartitions { topic, partitions, has });
         }
-        let limits = Arc::clone(&self.live().limits);
+        let limits = self.limits_in_force();
         if partitions > limits.max_partitions && partitions > meta.partitions {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }

@@ -76,7 +76,7 @@ impl Broker {
             return Err(BrokerError::ShuttingDown);
         }
         if self.inner.low_space.load(Ordering::Relaxed) {
-            let low_bytes = self.live().limits.disk_low_bytes;
+            let low_bytes = self.limits_in_force().disk_low_bytes;
             let free_bytes = self.inner.env.disk.free_bytes(&self.inner.config.data_dir).unwrap_or(0);
             return Err(BrokerError::LowSpace { free_bytes, low_bytes });
         }

@@ -118,6 +118,6 @@ impl Broker {
 
     /// The same broker, with the limits as they are now: for a connection, which keeps them.
     pub(crate) fn for_connection(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), limits: Arc::clone(&self.live().limits) }
+        Self { inner: Arc::clone(&self.inner), limits: self.limits_in_force() }
     }
 }

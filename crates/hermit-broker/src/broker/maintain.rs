@@ -76,7 +76,7 @@ impl Broker {
     /// Looks at the free space: below the low threshold produce requests are refused, from the high one on they are taken again. Without a threshold they are
     /// taken.
     pub fn check_space(&self) {
-        let limits = std::sync::Arc::clone(&self.live().limits);
+        let limits = self.limits_in_force();
         if limits.disk_low_bytes == 0 && !self.is_low_on_space() {
             return;
         }

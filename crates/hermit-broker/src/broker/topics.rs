@@ -50,7 +50,7 @@ impl Broker {
     }
 
     pub(super) fn create(&self, name: TopicName, partitions: u32, settings: TopicSettings) -> Result<Arc<Topic>, BrokerError> {
-        let limits = Arc::clone(&self.live().limits);
+        let limits = self.limits_in_force();
         if partitions > limits.max_partitions {
             return Err(BrokerError::TooMany { what: Counted::Partitions, limit: limits.max_partitions.into() });
         }

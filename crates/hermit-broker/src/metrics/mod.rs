@@ -225,7 +225,7 @@ impl Broker {
             times: TimeMetrics { append: times.append.read(), flush: times.flush.read(), oldest_flush: self.oldest_flush() },
             connections: ConnectionMetrics {
                 now: self.connection_counts(),
-                max_open: self.live().limits.max_connections as u64,
+                max_open: self.limits_in_force().max_connections as u64,
                 accepted,
                 not_taken_in,
                 ended,
@@ -258,7 +258,7 @@ impl Broker {
         Some(DiskMetrics {
             free_bytes: disk.free_bytes(dir).ok()?,
             total_bytes: disk.total_bytes(dir).ok()?,
-            low_bytes: self.live().limits.disk_low_bytes,
+            low_bytes: self.limits_in_force().disk_low_bytes,
             is_low: self.is_low_on_space(),
             held_bytes: self.held_bytes(),
         })

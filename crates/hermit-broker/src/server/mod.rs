@@ -61,7 +61,7 @@ impl Broker {
             let _senders_live =
                 connections.wait_for(|count| *count == 0).await.is_ok() && held.wait_for(|count| *count == 0).await.is_ok();
         };
-        if tokio::time::timeout(self.live().limits.drain_timeout, drained).await.is_err() {
+        if tokio::time::timeout(self.limits_in_force().drain_timeout, drained).await.is_err() {
             let requests = *self.held().borrow();
             tracing::warn!(
                 connections = self.connections(),
