@@ -146,7 +146,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn new(hooks: Arc<dyn Hooks>) -> Self {
-        Self { hooks, waiting: Mutex::default(), telling: Mutex::new(()), dropped: AtomicU64::new(0), lines: LineGate::new() }
+        Self { hooks, waiting: Mutex::default(), telling: Mutex::new(()), dropped: AtomicU64::new(0), lines: LineGate::default() }
     }
 
     pub(crate) fn hooks(&self) -> &dyn Hooks {

@@ -239,7 +239,7 @@ impl Broker {
             roster: Arc::default(),
             searches: Arc::new(Semaphore::new(searches)),
             foreign_searches: Arc::new(Semaphore::new((searches / 2).max(1))),
-            lines: Lines::new(),
+            lines: Lines::default(),
             warmer: OnceLock::new(),
             scrubber: Scrubber::new(config.scrub_bytes_per_second),
             counters: Counters::default(),

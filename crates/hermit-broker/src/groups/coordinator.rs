@@ -87,9 +87,9 @@ impl Groups {
             events,
             patterns: AllPatterns::default(),
             next_generation: AtomicU64::new(0),
-            joined: LineGate::new(),
-            left: LineGate::new(),
-            fenced: Arc::new(LineGate::new()),
+            joined: LineGate::default(),
+            left: LineGate::default(),
+            fenced: Arc::default(),
         }
     }
 

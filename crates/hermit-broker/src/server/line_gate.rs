@@ -11,7 +11,7 @@ pub(crate) struct LineGate {
 }
 
 /// The kinds of lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// Connections that broke, or were too slow.
     pub(super) ended: LineGate,
@@ -51,37 +51,13 @@ pub(crate) struct Lines {
     pub(crate) hook: LineGate,
 }
 
-impl Lines {
-    pub(crate) fn new() -> Self {
-        let gate = LineGate::new;
-        Self {
-            ended: gate(),
-            closed: gate(),
-            refused_logins: gate(),
-            turned_away: gate(),
-            not_taken_in: gate(),
-            passed_over: gate(),
-            moved: gate(),
-            unreadable: gate(),
-            panicked: gate(),
-            revoked: gate(),
-            created: gate(),
-            deleted: gate(),
-            altered: gate(),
-            grown: gate(),
-            trimmed: gate(),
-            expired: gate(),
-            upkeep: gate(),
-            hook: gate(),
-        }
+impl Default for LineGate {
+    fn default() -> Self {
+        Self { began: Instant::now(), gate: hermit_log::LineGate::default() }
     }
 }
 
 impl LineGate {
-    pub(crate) fn new() -> Self {
-        Self { began: Instant::now(), gate: hermit_log::LineGate::default() }
-    }
-
     /// Asks for a line.
     pub(crate) fn line(&self) -> Line {
         self.gate.line_at(self.began.elapsed())
