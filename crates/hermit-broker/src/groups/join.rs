@@ -14,11 +14,9 @@ use super::coordinator::{Groups, Peer, nanos, refused};
 use super::group::Joining;
 use super::member::Timeouts;
 use super::subscription::Subscription;
+use crate::client_name::printable;
 use crate::error::{BrokerError, Counted};
 use crate::server::Line;
-
-/// Bytes of a client's name that are kept.
-const CLIENT_NAME_BYTES: usize = 255;
 
 impl Groups {
     /// A member comes, or changes what it asks for.
@@ -73,9 +71,7 @@ impl Groups {
         let Asked { subscription, topics, .. } = asked;
         let joining = Joining { timeouts, strategy: request.strategy, topics, claims: request.claims.clone() };
         state.group.join(now, id, joining).map_err(|refusal| refused(name, id, refusal))?;
-        let end = peer.client.floor_char_boundary(CLIENT_NAME_BYTES);
-        let client = peer.client.get(..end).unwrap_or_default().to_owned();
-        let address = peer.address.to_owned();
+        let (client, address) = (printable(peer.client), peer.address.to_owned());
         match state.seats.get_mut(&id) {
             Some(seat) => {
                 (seat.subscription, seat.client, seat.address) = (subscription, client, address);
