@@ -80,10 +80,8 @@ fn is_of_settings(error: &anyhow::Error) -> bool {
 
 /// All that is wrong with the settings, a line for each.
 fn tell(findings: &Findings) {
-    let Findings(all) = findings;
-    all.iter().for_each(|finding| warn(&finding.to_string()));
-    let mistakes = if all.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", all.len()) };
-    warn(&format!("{mistakes} in the settings"));
+    findings.0.iter().for_each(|finding| warn(&finding.to_string()));
+    warn(&format!("{} in the settings", findings.counted()));
 }
 
 fn note(notes: &[String]) {

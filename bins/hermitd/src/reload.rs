@@ -9,7 +9,6 @@ use tracing_subscriber::EnvFilter;
 use crate::descriptors;
 use crate::http::share_of_address;
 use crate::logs::LogFilter;
-use crate::settings::finding::Findings;
 use crate::settings::table::{Change, settings};
 use crate::settings::{Settings, Sources};
 
@@ -51,13 +50,12 @@ impl Reload {
                 None
             }
             Ok(settings) => self.apply(broker, &settings),
-            Err(Findings(findings)) => {
-                for finding in &findings {
+            Err(findings) => {
+                for finding in &findings.0 {
                     tracing::error!(%finding, "SIGHUP: a setting is wrong");
                 }
-                tracing::error!(mistakes = findings.len(), "SIGHUP: nothing was changed");
-                let mistakes = if findings.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", findings.len()) };
-                Some(format!("settings NOT changed: {mistakes}, which the log names"))
+                tracing::error!(mistakes = findings.0.len(), "SIGHUP: nothing was changed");
+                Some(format!("settings NOT changed: {}, which the log names", findings.counted()))
             }
         }
     }

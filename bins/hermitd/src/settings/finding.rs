@@ -68,4 +68,12 @@ impl Findings {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Their number, in words.
+    pub(crate) fn counted(&self) -> String {
+        match self.0.len() {
+            1 => "1 mistake".to_owned(),
+            count => format!("{count} mistakes"),
+        }
+    }
 }
