@@ -10,7 +10,7 @@ use crate::descriptors;
 use crate::http::share_of_address;
 use crate::logs::LogFilter;
 use crate::settings::table::{Change, settings};
-use crate::settings::{Settings, Sources};
+use crate::settings::{NamedValue, Settings, Sources};
 
 /// What is needed to read the settings again, and what holds until then.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ pub(crate) struct Reload {
     sources: Sources,
     filter: LogFilter,
     http: Option<HttpServer>,
-    /// Names and values. Locked while settings are read again, of which there is one at a time.
-    in_force: Mutex<Vec<(&'static str, Option<String>)>>,
+    /// Locked while settings are read again, of which there is one at a time.
+    in_force: Mutex<Vec<NamedValue>>,
 }
 
 /// A setting that is given another value than the one that holds.
@@ -32,12 +32,7 @@ struct Difference {
 }
 
 impl Reload {
-    pub(crate) fn new(
-        sources: Sources,
-        filter: LogFilter,
-        in_force: Vec<(&'static str, Option<String>)>,
-        http: Option<HttpServer>,
-    ) -> Self {
+    pub(crate) fn new(sources: Sources, filter: LogFilter, in_force: Vec<NamedValue>, http: Option<HttpServer>) -> Self {
         Self { sources, filter, http, in_force: Mutex::new(in_force) }
     }
 
@@ -114,8 +109,8 @@ impl Reload {
 }
 
 /// What is in force with these changes.
-fn with(in_force: &[(&'static str, Option<String>)], changed: &[Difference]) -> Vec<(&'static str, Option<String>)> {
-    let now = |(name, value): &(&'static str, Option<String>)| match changed.iter().find(|difference| difference.name == *name) {
+fn with(in_force: &[NamedValue], changed: &[Difference]) -> Vec<NamedValue> {
+    let now = |(name, value): &NamedValue| match changed.iter().find(|difference| difference.name == *name) {
         Some(difference) => (*name, difference.to.clone()),
         None => (*name, value.clone()),
     };
@@ -134,7 +129,7 @@ fn tell(settings: &Settings, changed: &[Difference], waiting: &[Difference]) {
     tracing::info!(changed = changed.len(), waiting_for_restart = waiting.len(), "SIGHUP: the settings were read again");
 }
 
-fn differences(in_force: &[(&'static str, Option<String>)], wanted: &[(&'static str, Option<String>)]) -> Vec<Difference> {
+fn differences(in_force: &[NamedValue], wanted: &[NamedValue]) -> Vec<Difference> {
     let value = |name: &str| wanted.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.as_ref());
     // TLS can be begun with, and changed, but is never taken from clients that count on it.
     let ends = |name: &str| value(name).is_some_and(|tls| tls == "\"off\"");

@@ -104,9 +104,12 @@ impl Given {
     }
 }
 
+/// A setting's name, and its value as it could be written; `None` where it has none.
+pub(crate) type NamedValue = (&'static str, Option<String>);
+
 impl Settings {
-    /// Names and values as they hold, where `broker` is what it runs with; `None` for what has no value.
-    pub(crate) fn in_force(&self, broker: &BrokerConfig) -> Vec<(&'static str, Option<String>)> {
+    /// Names and values as they hold, where `broker` is what it runs with.
+    pub(crate) fn in_force(&self, broker: &BrokerConfig) -> Vec<NamedValue> {
         Given::as_settled(self, broker).shown()
     }
 
@@ -117,7 +120,7 @@ impl Settings {
 }
 
 /// Names and values for whoever asks the broker.
-pub(crate) fn described(in_force: &[(&'static str, Option<String>)]) -> Vec<(String, String)> {
+pub(crate) fn described(in_force: &[NamedValue]) -> Vec<(String, String)> {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| UNSET.to_owned());
     in_force.iter().map(|(name, of)| ((*name).to_owned(), value(of))).collect()
 }

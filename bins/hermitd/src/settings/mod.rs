@@ -41,7 +41,7 @@ use crate::health::Question;
 
 pub(crate) use flags::Flags;
 pub(crate) use http::HttpAddress;
-pub(crate) use in_force::described;
+pub(crate) use in_force::{NamedValue, described};
 pub(crate) use otlp::OtlpSettings;
 pub(crate) use table::{ImportName, LogFormatName};
 

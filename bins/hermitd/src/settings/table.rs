@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use super::in_force::NamedValue;
 use super::quantity::{Bytes, OrNever, Rate, Time};
 use super::value::{Raw, Value, read, words};
 
@@ -132,8 +133,8 @@ macro_rules! settings {
                 }
             }
 
-            /// Names and values as they could stand in the settings file, in the order of the table; `None` for what has no value.
-            pub(super) fn shown(&self) -> Vec<(&'static str, Option<String>)> {
+            /// Names and values as they could stand in the settings file, in the order of the table.
+            pub(super) fn shown(&self) -> Vec<NamedValue> {
                 vec![$((stringify!($name), self.$name.as_ref().map(Value::shown)),)+]
             }
         }
