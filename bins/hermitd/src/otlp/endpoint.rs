@@ -1,6 +1,5 @@
 //! Where a collector is, and what it wants to see: its URL, its certificate's authorities, and headers.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, version};
 
-use crate::settings::OtlpSettings;
+use crate::settings::{OtlpSettings, read_small};
 
 /// A longer file is the wrong one.
 const MAX_HEADERS_FILE_BYTES: u64 = 64 << 10;
@@ -148,17 +147,13 @@ fn connector(ca: Option<&Path>) -> Result<TlsConnector, Wrong> {
 fn headers(path: &Path) -> Result<HeaderMap, Wrong> {
     let shown = path.display();
     let wrong = |message: String| Wrong::new("otlp_headers_file", message);
-    let mut text = String::new();
     let read = std::fs::metadata(path).and_then(|metadata| {
         if !metadata.is_file() {
             return Err(std::io::Error::other("it is no regular file"));
         }
-        std::fs::File::open(path)?.take(MAX_HEADERS_FILE_BYTES + 1).read_to_string(&mut text)
+        read_small(std::fs::File::open(path)?, MAX_HEADERS_FILE_BYTES, "the file with the headers")
     });
-    read.map_err(|error| wrong(format!("{shown} cannot be read: {error}")))?;
-    if text.len() as u64 > MAX_HEADERS_FILE_BYTES {
-        return Err(wrong(format!("{shown} has more than {MAX_HEADERS_FILE_BYTES} bytes: is it the right file?")));
-    }
+    let text = read.map_err(|error| wrong(format!("{shown} cannot be read: {error}")))?;
     let mut headers = HeaderMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
         let refuse = |why: &str| wrong(format!("{shown}, line {number}: {why}"));

@@ -1,12 +1,13 @@
 //! The first administrator, by environment alone: what stands on a command line is seen by everybody on the machine, and a settings file is read by many.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use hermit_broker::FirstAdministrator;
 use hermit_broker::proto::{Secret, UserName};
+
+use super::read_small;
 
 const USER: &str = "HERMITD_ADMIN_USER";
 const PASSWORD: &str = "HERMITD_ADMIN_PASSWORD";
@@ -85,12 +86,7 @@ fn text(name: &str, value: OsString) -> anyhow::Result<String> {
 
 /// The file without the end of its line.
 fn read(path: &Path) -> anyhow::Result<Secret> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_PASSWORD_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_PASSWORD_BYTES {
-        bail!("it has more than {MAX_PASSWORD_BYTES} bytes: is it the file with the password?");
-    }
-    let whole = Secret::new(text);
+    let whole = Secret::new(read_small(std::fs::File::open(path)?, MAX_PASSWORD_BYTES, "the file with the password")?);
     Ok(Secret::new(whole.expose().trim_end_matches(['\n', '\r'])))
 }
 

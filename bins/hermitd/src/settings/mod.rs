@@ -22,6 +22,7 @@ mod reach;
 mod reference;
 mod settle;
 mod show;
+mod small_file;
 pub(crate) mod table;
 mod tls;
 mod value;
@@ -43,6 +44,7 @@ pub(crate) use flags::Flags;
 pub(crate) use http::HttpAddress;
 pub(crate) use in_force::{NamedValue, described};
 pub(crate) use otlp::OtlpSettings;
+pub(crate) use small_file::read_small;
 pub(crate) use table::{ImportName, LogFormatName};
 
 /// All settings, each with a value that is allowed.
@@ -224,11 +226,5 @@ fn read_regular(path: &Path) -> io::Result<String> {
 }
 
 fn read_all(file: File) -> io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_FILE_BYTES} bytes: is it the settings file?")));
-    }
-    Ok(text)
+    read_small(file, MAX_FILE_BYTES, "the settings file")
 }
