@@ -1,5 +1,7 @@
 //! The settings of TLS.
 
+use std::path::Path;
+
 use hermit_broker::TlsConfig;
 
 use super::gather::Gathered;
@@ -13,12 +15,9 @@ impl Gathered {
     /// `None` where it is off, whatever files are named.
     pub(super) fn settle_tls(&mut self) -> Option<TlsConfig> {
         let given = self.given.clone();
-        for (name, file) in [("tls_cert", &given.tls_cert), ("tls_key", &given.tls_key), ("tls_client_ca", &given.tls_client_ca)] {
-            if file.as_ref().is_some_and(|file| file.to_string_lossy().contains("-----BEGIN")) {
-                // Without the value, which may be the key.
-                self.wrong(&[name], format!("`{name}` holds the PEM text itself: name the file that it is in"));
-            }
-        }
+        self.refuse_pem_text("tls_cert", given.tls_cert.as_deref());
+        self.refuse_pem_text("tls_key", given.tls_key.as_deref());
+        self.refuse_pem_text("tls_client_ca", given.tls_client_ca.as_deref());
         if !self.are_sound(&ALL) {
             return None;
         }
@@ -65,11 +64,8 @@ impl Gathered {
     /// The same for HTTP, which has what the native port has but for what is given for it alone.
     pub(super) fn settle_http_tls(&mut self, native: Option<&TlsConfig>) -> Option<TlsConfig> {
         let given = self.given.clone();
-        for (name, file) in [("http_tls_cert", &given.http_tls_cert), ("http_tls_key", &given.http_tls_key)] {
-            if file.as_ref().is_some_and(|file| file.to_string_lossy().contains("-----BEGIN")) {
-                self.wrong(&[name], format!("`{name}` holds the PEM text itself: name the file that it is in"));
-            }
-        }
+        self.refuse_pem_text("http_tls_cert", given.http_tls_cert.as_deref());
+        self.refuse_pem_text("http_tls_key", given.http_tls_key.as_deref());
         if !self.are_sound(&ALL) || !self.are_sound(&ALL_OF_HTTP) {
             return None;
         }
@@ -109,6 +105,13 @@ impl Gathered {
             required: mode == TlsName::Required,
             ..TlsConfig::new(certificate, key)
         })
+    }
+
+    fn refuse_pem_text(&mut self, name: &'static str, file: Option<&Path>) {
+        if file.is_some_and(|file| file.to_string_lossy().contains("-----BEGIN")) {
+            // Without the value, which may be the key.
+            self.wrong(&[name], format!("`{name}` holds the PEM text itself: name the file that it is in"));
+        }
     }
 
     /// As [`Gathered::check_tls_files`], where HTTP has files of its own.
