@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use hermit_broker::log::{Clock as _, SystemClock};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::queue::{Queue, Record};
+use super::value::{attribute, text, whole};
 
 /// Where the exporter's own lines come from: to send them would make new ones.
 const OWN_TARGET: &str = "hermitd::otlp";
@@ -37,7 +38,7 @@ impl<S: Subscriber> Layer<S> for Events {
         }
         let mut fields = Fields::default();
         event.record(&mut fields);
-        fields.add("target", json!({ "stringValue": metadata.target() }));
+        fields.add("target", text(metadata.target()));
         self.queue.push(record(SystemClock.now(), *metadata.level(), &fields.message, fields.attributes));
     }
 }
@@ -46,7 +47,7 @@ impl<S: Subscriber> Layer<S> for Events {
 pub(super) fn lost(count: u64) -> Record {
     let mut fields = Fields::default();
     fields.add("lost", whole(count));
-    fields.add("target", json!({ "stringValue": OWN_TARGET }));
+    fields.add("target", text(OWN_TARGET));
     record(SystemClock.now(), Level::WARN, "OpenTelemetry: events of the log were not sent", fields.attributes)
 }
 
@@ -56,7 +57,7 @@ fn record(at: u64, level: Level, message: &str, attributes: Vec<Value>) -> Recor
         "observedTimeUnixNano": at.to_string(),
         "severityNumber": severity(level),
         "severityText": level.as_str(),
-        "body": { "stringValue": message },
+        "body": text(message),
         "attributes": attributes,
     });
     Record { at, json: record.to_string() }
@@ -82,29 +83,18 @@ struct Fields {
 
 impl Fields {
     fn add(&mut self, key: &str, value: Value) {
-        let mut attribute = Map::new();
-        attribute.insert("key".to_owned(), key.into());
-        attribute.insert("value".to_owned(), value);
-        self.attributes.push(attribute.into());
+        self.attributes.push(attribute(key, value));
     }
 
-    fn add_text(&mut self, field: &Field, mut text: String) {
-        if text.len() > MAX_TEXT_BYTES {
-            text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
-            text.push('…');
+    fn add_text(&mut self, field: &Field, mut said: String) {
+        if said.len() > MAX_TEXT_BYTES {
+            said.truncate(said.floor_char_boundary(MAX_TEXT_BYTES));
+            said.push('…');
         }
         match field.name() {
-            "message" => self.message = text,
-            name => self.add(name, json!({ "stringValue": text })),
+            "message" => self.message = said,
+            name => self.add(name, text(&said)),
         }
-    }
-}
-
-/// 64-bit integers are texts in JSON; and they have a sign.
-fn whole(value: u64) -> Value {
-    match i64::try_from(value) {
-        Ok(value) => json!({ "intValue": value.to_string() }),
-        Err(_too_large) => json!({ "stringValue": value.to_string() }),
     }
 }
 
@@ -132,7 +122,7 @@ impl Visit for Fields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         match value.is_finite() {
             true => self.add(field.name(), json!({ "doubleValue": value })),
-            false => self.add(field.name(), json!({ "stringValue": value.to_string() })),
+            false => self.add(field.name(), text(&value.to_string())),
         }
     }
 }

@@ -10,6 +10,7 @@ mod export;
 mod post;
 mod queue;
 mod stop;
+mod value;
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -29,6 +30,7 @@ use export::Source;
 use post::Post;
 use queue::Queue;
 use stop::Stop;
+use value::{attribute, text, whole};
 
 /// Time that a stop gives to what is not sent by then.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -105,13 +107,12 @@ fn resource(settings: &Settings) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let port = settings.listen.rsplit_once(':').map_or("", |(_, port)| port);
     let instance = settings.otlp.instance.clone().unwrap_or_else(|| format!("{host}:{port}"));
-    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
-    let attributes = json!([
-        text("service.name", &settings.otlp.service_name),
-        text("service.version", env!("CARGO_PKG_VERSION")),
-        text("service.instance.id", &instance),
-        text("host.name", &host),
-        json!({ "key": "process.pid", "value": { "intValue": std::process::id().to_string() } }),
-    ]);
+    let attributes = [
+        attribute("service.name", text(&settings.otlp.service_name)),
+        attribute("service.version", text(env!("CARGO_PKG_VERSION"))),
+        attribute("service.instance.id", text(&instance)),
+        attribute("host.name", text(&host)),
+        attribute("process.pid", whole(std::process::id().into())),
+    ];
     json!({ "attributes": attributes }).to_string()
 }
