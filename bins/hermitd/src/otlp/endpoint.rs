@@ -102,9 +102,7 @@ impl Endpoint {
             tls,
         })
     }
-}
 
-impl Endpoint {
     /// Whether what is sent goes to another machine as everybody on the way can read it.
     pub(crate) fn is_open_to_readers(&self) -> bool {
         let is_loopback = self.host == "localhost" || self.host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());

@@ -113,10 +113,7 @@ pub(super) async fn logs(queue: Arc<Queue>, post: Post, resource: &str, mut stop
                 queue.filled().await;
                 sleep(GATHER).await;
             };
-            tokio::select! {
-                () = stop.asked() => {}
-                () = more => {}
-            }
+            stop.asked_or(more).await;
             continue;
         }
         match taking.send(body_of_logs(resource, &batch), &mut stop).await {
@@ -133,12 +130,7 @@ pub(super) async fn logs(queue: Arc<Queue>, post: Post, resource: &str, mut stop
                     (lost, told) = (0, Some(Instant::now()));
                 }
             }
-            Some(Err(wait)) if !stop.is_asked() => {
-                tokio::select! {
-                    () = stop.asked() => {}
-                    () = sleep(wait) => {}
-                }
-            }
+            Some(Err(wait)) if !stop.is_asked() => stop.asked_or(sleep(wait)).await,
             // At the end there is one attempt.
             Some(Err(_)) | None => break,
         }
@@ -157,21 +149,17 @@ pub(super) async fn metrics(
     every: Duration,
     mut stop: Stop,
 ) {
-    tokio::select! {
-        () = stop.asked() => {}
-        there = source.wait_for(Option::is_some) => drop(there),
-    }
+    stop.asked_or(async { drop(source.wait_for(Option::is_some).await) }).await;
     let Some(source) = source.borrow().clone() else { return };
     let mut taking = Taking::new(post, "metrics");
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut not_before = Instant::now();
     loop {
-        tokio::select! {
-            biased;
-            () = stop.asked() => {}
-            _ = ticks.tick() => {}
-        }
+        stop.asked_or(async {
+            ticks.tick().await;
+        })
+        .await;
         let is_last = stop.is_asked();
         if is_last || Instant::now() >= not_before {
             // What was not taken by the next round is told by that.
@@ -202,9 +190,9 @@ async fn round(source: &Source, taking: &mut Taking, resource: &str, due: Instan
             if stop.is_asked() || again >= due {
                 return again;
             }
-            tokio::select! {
-                () = stop.asked() => return now,
-                () = sleep_until(again) => {}
+            stop.asked_or(sleep_until(again)).await;
+            if stop.is_asked() {
+                return now;
             }
         }
     }

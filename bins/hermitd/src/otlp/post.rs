@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What a collector answers is short.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// As much of its words is told.
-const MAX_WORDS: usize = 200;
+const MAX_TOLD_CHARACTERS: usize = 200;
 
 /// What became of a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
         let (rejected, why) = partial(body);
         return Answer::Taken { rejected, why };
     }
-    let words: String = String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect();
+    let words = told(&String::from_utf8_lossy(body));
     let why = if words.trim().is_empty() { format!("it answers {status}") } else { format!("it answers {status}: {words}") };
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
@@ -136,7 +136,12 @@ fn partial(body: &[u8]) -> (u64, String) {
     let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let rejected = ["rejectedDataPoints", "rejectedLogRecords"].iter().find_map(|name| number(&partial[*name]));
     let why = partial["errorMessage"].as_str().unwrap_or_default();
-    (rejected.unwrap_or(0), why.chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect())
+    (rejected.unwrap_or(0), told(why))
+}
+
+/// A collector's words as they are told.
+fn told(words: &str) -> String {
+    words.chars().filter(|c| !c.is_control()).take(MAX_TOLD_CHARACTERS).collect()
 }
 
 #[cfg(test)]

@@ -20,9 +20,17 @@ impl Stop {
     }
 
     /// Waits until it is asked for.
-    pub(super) async fn asked(&mut self) {
+    async fn asked(&mut self) {
         // Who could ask is gone: that is the same.
         drop(self.0.wait_for(Option::is_some).await);
+    }
+
+    /// Waits for something, or until it is asked for.
+    pub(super) async fn asked_or(&mut self, work: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.asked() => {}
+            () = work => {}
+        }
     }
 
     /// Does something, unless the end comes before it is done.
