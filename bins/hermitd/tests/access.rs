@@ -1,90 +1,30 @@
 //! Whom the program lets in: where it listens, who comes first, and that secrets stay secret.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
+
+mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use hermit_client::blocking::{Client, ClientBuilder};
 use hermit_client::{
     AccessOperations, AccessResource, AccessRule, LoginKind, NamePattern, ProducerRecord, Result, Status, TlsConfig, TopicConfig,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use support::{Daemon, PATIENCE, eventually, hermitd};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const PASSWORD: &str = "correct-horse-battery-staple";
 
-fn hermitd() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    // Others of its kind run at the same time, and there is one default port.
-    command.env_clear().env("HERMITD_HTTP", "off").stdin(Stdio::null());
-    command
+/// A broker that asks for logins, and logs everything.
+fn start(dir: &Path, change: impl FnOnce(&mut Command)) -> Daemon {
+    Daemon::start(dir, |command| change(command.args(["--authentication", "on", "--log", "trace"])))
 }
 
-/// A broker that asks for logins, with its log in a file.
-struct Daemon {
-    child: Child,
-    address: String,
-    log: PathBuf,
-}
-
-impl Daemon {
-    fn start(dir: &Path, change: impl FnOnce(&mut Command)) -> Self {
-        let log = dir.join("log");
-        let mut command = hermitd();
-        command.arg("--data-dir").arg(dir.join("data")).args([
-            "--listen",
-            "127.0.0.1:0",
-            "--authentication",
-            "on",
-            "--log",
-            "trace",
-        ]);
-        change(&mut command);
-        command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = || fs::read_to_string(&log).unwrap();
-        let address = line.trim_end().strip_prefix("ready hermit=").unwrap_or_else(|| panic!("not ready: {}", said())).to_owned();
-        Self { child, address, log }
-    }
-
-    fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
-    }
-
-    fn builder(&self) -> ClientBuilder {
-        Client::builder().server(&self.address).request_timeout(PATIENCE)
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn stop(mut self) {
-        self.signal(Signal::TERM);
-        assert!(self.child.wait().unwrap().success(), "{}", self.said());
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // After a stop there is nothing left to end.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn builder(daemon: &Daemon) -> ClientBuilder {
+    Client::builder().server(&daemon.address).request_timeout(PATIENCE)
 }
 
 fn status<T: std::fmt::Debug>(result: Result<T>) -> Option<Status> {
@@ -137,21 +77,21 @@ fn beyond_loopback_it_asks_for_logins_or_for_the_word_that_none_are_meant() {
 fn the_first_administrator_lets_others_in_and_no_secret_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let file = password_file(dir.path());
-    let daemon = Daemon::start(dir.path(), |command| {
+    let daemon = start(dir.path(), |command| {
         command.env("HERMITD_ADMIN_PASSWORD_FILE", &file);
     });
-    assert_eq!(status(daemon.builder().connect()), Some(Status::NotAuthenticated));
+    assert_eq!(status(builder(&daemon).connect()), Some(Status::NotAuthenticated));
     for (user, password) in [("admin", "wrong"), ("nobody", PASSWORD)] {
-        assert_eq!(status(daemon.builder().password(user, password).connect()), Some(Status::NotAuthenticated));
+        assert_eq!(status(builder(&daemon).password(user, password).connect()), Some(Status::NotAuthenticated));
     }
 
-    let root = daemon.builder().password("admin", PASSWORD).connect().unwrap();
+    let root = builder(&daemon).password("admin", PASSWORD).connect().unwrap();
     let admin = root.admin();
     assert_eq!(admin.who_am_i().unwrap().login, LoginKind::Password);
     admin.create_topic("orders", 1, TopicConfig::default()).unwrap();
     admin.create_user("alice", Some("alices-own-password")).unwrap();
     let token = admin.create_token("alice", "laptop").unwrap();
-    let alice = daemon.builder().token(token.expose()).connect().unwrap();
+    let alice = builder(&daemon).token(token.expose()).connect().unwrap();
     let producer = alice.producer().build().unwrap();
     let send = || producer.send("orders", ProducerRecord::new("paid").key("7"));
     assert_eq!(status(send()), Some(Status::NotAuthorized));
@@ -184,20 +124,20 @@ fn the_first_administrator_lets_others_in_and_no_secret_is_shown() {
 #[test]
 fn without_a_password_a_token_in_a_file_makes_the_first_administrator() {
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(dir.path(), |_command| {});
+    let daemon = start(dir.path(), |_command| {});
     let file = dir.path().join("data/first-admin-token");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let token = fs::read_to_string(&file).unwrap().trim().to_owned();
     assert!(daemon.said().contains("first-admin-token") && !daemon.said().contains(&token));
-    let first = daemon.builder().token(&token).connect().unwrap();
+    let first = builder(&daemon).token(&token).connect().unwrap();
     let admin = first.admin();
     assert_eq!(admin.who_am_i().unwrap().login, LoginKind::FirstAdministrator);
     assert_eq!(status(admin.create_topic("t", 1, TopicConfig::default())), Some(Status::NotAuthorized));
     admin.create_user("ann", Some(PASSWORD)).unwrap();
     admin.add_rules(vec![rule("ann", AccessResource::Broker, AccessOperations::ADMINISTER)]).unwrap();
     eventually("the token ends", || !file.exists());
-    assert_eq!(status(daemon.builder().token(&token).connect()), Some(Status::NotAuthenticated));
-    daemon.builder().password("ann", PASSWORD).connect().unwrap().admin().list_users().unwrap();
+    assert_eq!(status(builder(&daemon).token(&token).connect()), Some(Status::NotAuthenticated));
+    builder(&daemon).password("ann", PASSWORD).connect().unwrap().admin().list_users().unwrap();
     assert!(!daemon.said().contains(&token));
     daemon.stop();
 }
@@ -205,10 +145,10 @@ fn without_a_password_a_token_in_a_file_makes_the_first_administrator() {
 #[test]
 fn a_flood_of_refused_logins_is_a_few_lines() {
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(dir.path(), |_command| {});
+    let daemon = start(dir.path(), |_command| {});
     let begun = Instant::now();
     for _ in 0..100 {
-        assert_eq!(status(daemon.builder().auth("GUESS", "x").connect()), Some(Status::NotAuthenticated));
+        assert_eq!(status(builder(&daemon).auth("GUESS", "x").connect()), Some(Status::NotAuthenticated));
     }
     // Twenty in ten seconds, wherever these begin.
     let periods = usize::try_from(begun.elapsed().as_secs() / 10).unwrap() + 2;
@@ -244,14 +184,14 @@ fn a_hangup_reads_certificates_again_and_keeps_the_old_where_the_new_cannot_be_u
     let first = certificate(dir.path());
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
     let password = password_file(dir.path());
-    let daemon = Daemon::start(dir.path(), |command| {
+    let daemon = start(dir.path(), |command| {
         command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key).args(["--tls", "required"]);
         command.env("HERMITD_ADMIN_PASSWORD_FILE", &password);
     });
-    let with = |ca: &[u8]| daemon.builder().password("admin", PASSWORD).tls(TlsConfig::new().ca_pem(ca)).connect();
+    let with = |ca: &[u8]| builder(&daemon).password("admin", PASSWORD).tls(TlsConfig::new().ca_pem(ca)).connect();
     with(&first).unwrap();
     // Plain connections are told, before they are asked who they are.
-    assert_eq!(status(daemon.builder().password("admin", PASSWORD).connect()), Some(Status::TlsRequired));
+    assert_eq!(status(builder(&daemon).password("admin", PASSWORD).connect()), Some(Status::TlsRequired));
 
     let good_key = fs::read(&key).unwrap();
     let good_cert = fs::read(&cert).unwrap();
@@ -286,7 +226,7 @@ fn the_password_file_is_needed_only_until_there_is_an_administrator() {
     let dir = tempfile::tempdir().unwrap();
     let file = password_file(dir.path());
     let start = || {
-        Daemon::start(dir.path(), |command| {
+        start(dir.path(), |command| {
             command.env("HERMITD_ADMIN_PASSWORD_FILE", &file);
         })
     };
@@ -294,7 +234,7 @@ fn the_password_file_is_needed_only_until_there_is_an_administrator() {
     fs::remove_file(&file).unwrap();
     let daemon = start();
     assert!(daemon.said().contains("needed only where nobody may administer the broker yet"), "{}", daemon.said());
-    let client = daemon.builder().password("admin", PASSWORD).connect().unwrap();
+    let client = builder(&daemon).password("admin", PASSWORD).connect().unwrap();
     client.admin().create_topic("t", 1, TopicConfig::default()).unwrap();
     drop(client);
     daemon.stop();

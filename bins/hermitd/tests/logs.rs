@@ -1,23 +1,26 @@
 //! The log as programs read it.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use hermit_client::blocking::Client;
 use hermit_client::{Offset, TopicConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::{Daemon, hermitd};
 
 #[test]
 fn each_event_is_one_line_of_json() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    command.env_clear().arg("--data-dir").arg(dir.path().join("a\n\"b")).args(["--listen", "127.0.0.1:0", "--http", "off"]);
-    command.args(["--log-format", "json", "--log", "debug", "--authentication", "on"]).stdin(Stdio::null());
+    let mut command = hermitd();
+    command.arg("--data-dir").arg(dir.path().join("a\n\"b")).args(["--listen", "127.0.0.1:0"]);
+    command.args(["--log-format", "json", "--log", "debug", "--authentication", "on"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -133,14 +136,8 @@ fn the_manual_has_every_event_of_the_code() {
 fn what_a_client_does_over_and_over_is_a_few_lines() {
     const TIMES: usize = 150;
     let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("log");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    command.env_clear().arg("--data-dir").arg(dir.path().join("data")).args(["--listen", "127.0.0.1:0", "--http", "off"]);
-    let stderr = std::fs::File::create(&log).unwrap();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let client = Client::builder().server(ready.trim_end().strip_prefix("ready hermit=").unwrap()).connect().unwrap();
+    let daemon = Daemon::start(dir.path(), |_command| {});
+    let client = Client::builder().server(&daemon.address).connect().unwrap();
     let admin = client.admin();
     let began = Instant::now();
     admin.create_topic("t", 1, TopicConfig::default()).unwrap();
@@ -151,9 +148,7 @@ fn what_a_client_does_over_and_over_is_a_few_lines() {
     }
     let periods = usize::try_from(began.elapsed().as_secs() / 10 + 2).unwrap();
     drop(client);
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert!(child.wait().unwrap().success());
-    let said = std::fs::read_to_string(log).unwrap();
+    let said = daemon.stop();
     for message in ["trimmed a partition", "altered a topic"] {
         let lines = said.matches(message).count();
         assert!(lines >= 20 && lines <= 20 * periods, "{lines} times {message}, in {periods} periods");

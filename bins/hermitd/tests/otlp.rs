@@ -1,21 +1,20 @@
 //! Metrics and log as a collector of OpenTelemetry gets them.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hermit_client::ProducerRecord;
 use hermit_client::blocking::Client;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use support::{Daemon, eventually, hermitd};
 
 /// It answers with a status, or with nothing at all where that is 0, and keeps what it was sent.
 struct Collector {
@@ -128,52 +127,11 @@ fn serve(stream: TcpStream, status: &AtomicU16, requests: &Mutex<Vec<Request>>) 
     }
 }
 
-struct Daemon {
-    child: Child,
-    address: String,
-    log: std::path::PathBuf,
-}
-
-impl Daemon {
-    fn start(dir: &Path, collector: SocketAddr, args: &[&str]) -> Self {
-        let log = dir.join("log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-        command.env_clear().arg("--data-dir").arg(dir.join("data")).args(["--listen", "127.0.0.1:0", "--http", "off"]);
+fn start(dir: &Path, collector: SocketAddr, args: &[&str]) -> Daemon {
+    Daemon::start(dir, |command| {
         command.args(["--otlp-endpoint", &format!("http://{collector}/otlp/"), "--otlp-interval", "1s", "--otlp-instance", "mq-1"]);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(std::fs::File::create(&log).unwrap());
-        let mut child = command.spawn().unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let address = ready.trim_end().strip_prefix("ready hermit=").unwrap_or_else(|| panic!("{ready}")).to_owned();
-        Self { child, address, log }
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
-    }
-
-    /// Stops it gracefully, and tells how long that took.
-    fn stops(mut self) -> (Duration, String) {
-        let began = Instant::now();
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        (began.elapsed(), self.said())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never comes: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        command.args(args);
+    })
 }
 
 fn produce(address: &str, times: usize) {
@@ -195,17 +153,16 @@ fn a_collector_gets_metrics_and_log_to_the_last() {
     let headers = dir.path().join("headers");
     std::fs::write(&headers, "authorization: Bearer s3cret\n").unwrap();
     let collector = Collector::start(200);
-    let daemon =
-        Daemon::start(dir.path(), collector.address, &["--log", "debug", "--otlp-headers-file", headers.to_str().unwrap()]);
-    until("metrics", || !collector.points("hermit_build_info", &[]).is_empty());
+    let daemon = start(dir.path(), collector.address, &["--log", "debug", "--otlp-headers-file", headers.to_str().unwrap()]);
+    eventually("metrics", || !collector.points("hermit_build_info", &[]).is_empty());
     produce(&daemon.address, 5);
     let received = || collector.points("hermit_topic_received_messages", ORDERS);
-    until("what was produced", || received().iter().any(|point| whole(point) == 5));
+    eventually("what was produced", || received().iter().any(|point| whole(point) == 5));
     let rounds = received().len();
-    until("another round", || received().len() > rounds);
+    eventually("another round", || received().len() > rounds);
     produce(&daemon.address, 2);
     let address = daemon.address.clone();
-    let (_, said) = daemon.stops();
+    let said = daemon.stop();
     // What came last is there, too: the stop has sent it.
     let points = received();
     let values: Vec<_> = points.iter().map(whole).collect();
@@ -244,13 +201,13 @@ fn a_collector_gets_metrics_and_log_to_the_last() {
 fn a_collector_that_is_busy_gets_it_later_and_is_told_of_once() {
     let dir = tempfile::tempdir().unwrap();
     let collector = Collector::start(503);
-    let daemon = Daemon::start(dir.path(), collector.address, &[]);
-    until("several attempts", || collector.asked() >= 4);
+    let daemon = start(dir.path(), collector.address, &[]);
+    eventually("several attempts", || collector.asked() >= 4);
     produce(&daemon.address, 1);
     collector.status.store(200, Ordering::SeqCst);
-    until("the log", || collector.event("ready").is_some());
-    until("the metrics", || !collector.points("hermit_topic_received_messages", &[("topic", "orders")]).is_empty());
-    let (_, said) = daemon.stops();
+    eventually("the log", || collector.event("ready").is_some());
+    eventually("the metrics", || !collector.points("hermit_topic_received_messages", &[("topic", "orders")]).is_empty());
+    let said = daemon.stop();
     let times = |words: &str| said.matches(words).count();
     assert_eq!(times("the collector cannot be sent anything now; it is tried again"), 2, "{said}");
     assert_eq!(times("the collector takes what is sent again"), 2, "{said}");
@@ -264,14 +221,16 @@ fn a_collector_that_is_down_or_silent_holds_nothing_up() {
     let silent = Collector::start(0);
     for (address, is_silent) in [(gone, false), (silent.address, true)] {
         let dir = tempfile::tempdir().unwrap();
-        let daemon = Daemon::start(dir.path(), address, &[]);
+        let daemon = start(dir.path(), address, &[]);
         produce(&daemon.address, 3);
         if is_silent {
-            until("both are waited for", || silent.asked() >= 2);
+            eventually("both are waited for", || silent.asked() >= 2);
         } else {
-            until("the word", || daemon.said().matches("cannot be sent anything now").count() == 2);
+            eventually("the word", || daemon.said().matches("cannot be sent anything now").count() == 2);
         }
-        let (took, said) = daemon.stops();
+        let began = Instant::now();
+        let said = daemon.stop();
+        let took = began.elapsed();
         // Two seconds, and what the stop itself takes on a busy machine; an attempt would take ten.
         assert!(took < Duration::from_secs(8), "{took:?}");
         assert!(said.contains("the stop came before all events of the log were sent"), "{said}");
@@ -283,9 +242,7 @@ fn a_collector_that_is_down_or_silent_holds_nothing_up() {
 fn settings_that_cannot_be_used_are_told_before_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let check = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-        command.env_clear().arg("--data-dir").arg(dir.path()).args(["--check", "--http", "off"]).args(args);
-        let output = command.output().unwrap();
+        let output = hermitd().arg("--data-dir").arg(dir.path()).arg("--check").args(args).output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
     let (is_good, said) = check(&["--otlp-endpoint", "https://user:s3cret@collector"]);

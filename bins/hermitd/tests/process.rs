@@ -1,6 +1,8 @@
 //! The program itself: what it prints, what it survives, what it refuses.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
 
+mod support;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -8,15 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::hermitd;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn hermitd() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    // Others of its kind run at the same time, and there is one default port.
-    command.env_clear().env("HERMITD_HTTP", "off").stdin(Stdio::null());
-    command
-}
 
 struct Daemon {
     child: Child,

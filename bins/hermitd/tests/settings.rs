@@ -1,23 +1,16 @@
 //! Settings as an operator meets them: what is wrong with them, what holds, and what SIGHUP changes.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
 
 use hermit_client::TopicConfig;
 use hermit_client::blocking::Client;
-use rustix::process::{Pid, Signal, kill_process};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn hermitd() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    command.env_clear().env("HERMITD_HTTP", "off").stdin(Stdio::null());
-    command
-}
+use rustix::process::Signal;
+use support::{Daemon, PATIENCE, hermitd, wait};
 
 /// The lines on standard error of one that is refused.
 fn refused(command: &mut Command) -> Vec<String> {
@@ -215,49 +208,21 @@ fn names_from_before_values_had_units_are_taken_and_told() {
     assert!(notes.contains("h.toml:1:1: `retention_age_ms` is called `retention_age` now"), "{notes}");
 }
 
-/// A broker with its settings in a file and its log in another.
-struct Daemon {
-    child: Child,
-    address: String,
-    file: PathBuf,
-    log: PathBuf,
+/// A broker with these settings in the file `h.toml`.
+fn start(dir: &Path, text: &str) -> Daemon {
+    let file = dir.join("h.toml");
+    fs::write(&file, text).unwrap();
+    Daemon::start(dir, |command| {
+        command.arg("--config").arg(file);
+    })
 }
 
-impl Daemon {
-    fn start(dir: &Path, text: &str) -> Self {
-        let (file, log) = (dir.join("h.toml"), dir.join("log"));
-        fs::write(&file, text).unwrap();
-        let mut command = hermitd();
-        command.arg("--config").arg(&file).arg("--data-dir").arg(dir.join("data")).args(["--listen", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("ready hermit=").unwrap_or_else(|| panic!("not ready: {line:?}")).to_owned();
-        Self { child, address, file, log }
-    }
-
-    /// Gives it other settings, and waits until it has told what came of them; gives what it said since.
-    fn reload(&self, text: &str, last: &str) -> String {
-        let before = fs::read_to_string(&self.log).unwrap().len();
-        fs::write(&self.file, text).unwrap();
-        kill_process(Pid::from_child(&self.child), Signal::HUP).unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let said = fs::read_to_string(&self.log).unwrap().split_off(before);
-            if said.contains(last) {
-                return said;
-            }
-            assert!(Instant::now() < deadline, "never {last:?}: {said}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+/// Gives it other settings, and waits until it has told what came of them; gives what it said since.
+fn reload(daemon: &Daemon, dir: &Path, text: &str, last: &str) -> String {
+    let before = daemon.said().len();
+    fs::write(dir.join("h.toml"), text).unwrap();
+    daemon.signal(Signal::HUP);
+    wait(last, || Some(daemon.said().split_off(before)).filter(|said| said.contains(last)))
 }
 
 const READ: &str = "the settings were read again";
@@ -265,7 +230,7 @@ const READ: &str = "the settings were read again";
 #[test]
 fn sighup_changes_what_can_be_changed_and_says_what_cannot() {
     let dir = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(dir.path(), "retention_age = \"72h\"\n");
+    let daemon = start(dir.path(), "retention_age = \"72h\"\n");
     let client = Client::builder().server(&daemon.address).request_timeout(PATIENCE).connect().unwrap();
     let admin = client.admin();
     admin.create_topic("follows", 1, TopicConfig::default()).unwrap();
@@ -274,7 +239,7 @@ fn sighup_changes_what_can_be_changed_and_says_what_cannot() {
     let age = |topic: &str| admin.describe_topic(topic).unwrap().config.retention_age_ms.unwrap();
     assert_eq!((age("follows"), age("has-its-own")), (72 * 3_600_000, 5_000_000));
 
-    let said = daemon.reload("retention_age = \"24h\"\nthreads = 3\nmax_partitions = 2\nlog = \"debug\"\n", READ);
+    let said = reload(&daemon, dir.path(), "retention_age = \"24h\"\nthreads = 3\nmax_partitions = 2\nlog = \"debug\"\n", READ);
     for line in [
         "SIGHUP: changed setting=\"retention_age\" from=\"\\\"3d\\\"\" to=\"\\\"1d\\\"\"",
         "SIGHUP: changed setting=\"max_partitions\"",
@@ -289,20 +254,20 @@ fn sighup_changes_what_can_be_changed_and_says_what_cannot() {
     admin.create_topic("two", 2, TopicConfig::default()).unwrap();
 
     // All or nothing: of three, one is wrong.
-    let said = daemon.reload("retention_age = \"1h\"\nmax_partitions = 0\nlog = \"warn\"\n", "nothing was changed");
+    let said = reload(&daemon, dir.path(), "retention_age = \"1h\"\nmax_partitions = 0\nlog = \"warn\"\n", "nothing was changed");
     assert!(said.contains("h.toml:2:18: `max_partitions` is 0"), "{said}");
     assert_eq!(age("follows"), 24 * 3_600_000);
-    let said = daemon.reload("retention_age = \"24h\"\nmax_partitions = 2\nlog = \"debug\"\n", READ);
+    let said = reload(&daemon, dir.path(), "retention_age = \"24h\"\nmax_partitions = 2\nlog = \"debug\"\n", READ);
     assert!(said.contains("changed=0 waiting_for_restart=0"), "{said}");
     // To two settings that do not go together, of which one would have needed a restart.
-    let said = daemon.reload("default_session_timeout = \"1min\"\nmax_session_timeout = \"30s\"\n", "nothing was changed");
+    let said =
+        reload(&daemon, dir.path(), "default_session_timeout = \"1min\"\nmax_session_timeout = \"30s\"\n", "nothing was changed");
     assert!(said.contains("`default_session_timeout` is \"1min\""), "{said}");
 
     // What follows the default does so after a restart, too.
     drop(client);
-    kill_process(Pid::from_child(&daemon.child), Signal::TERM).unwrap();
-    drop(daemon);
-    let daemon = Daemon::start(dir.path(), "retention_age = \"2h\"\n");
+    daemon.stop();
+    let daemon = start(dir.path(), "retention_age = \"2h\"\n");
     let client = Client::builder().server(&daemon.address).request_timeout(PATIENCE).connect().unwrap();
     let age = |topic: &str| client.admin().describe_topic(topic).unwrap().config.retention_age_ms.unwrap();
     assert_eq!((age("follows"), age("has-its-own")), (2 * 3_600_000, 5_000_000));

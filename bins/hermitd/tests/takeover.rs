@@ -1,6 +1,8 @@
 //! The data and the settings of an older HermitMQ: taken over once, served byte for byte, and left as they were.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::hermitd;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -37,13 +40,6 @@ fn originals(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let old = partitions.filter(|path| path.is_dir() && !path.ends_with("partitions"));
     let files = old.flat_map(|dir| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()));
     files.map(|file| (file.clone(), std::fs::read(&file).unwrap())).collect()
-}
-
-fn hermitd() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitd"));
-    // Others of its kind run at the same time, and there is one default port.
-    command.env_clear().env("HERMITD_HTTP", "off").stdin(Stdio::null());
-    command
 }
 
 fn on(dir: &Path) -> Command {
