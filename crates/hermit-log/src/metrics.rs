@@ -1,4 +1,4 @@
-//! What is counted, as plain atomics: whoever appends or flushes adds to them, and whoever wants to know reads them without a lock.
+//! What is counted, as plain atomics: whoever appends or flushes adds to them, and whoever wants to know reads them without a lock. Only the flushes under way have one, which a flush takes twice.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,7 +121,7 @@ struct Beginnings {
 
 /// One that is under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct One<'a> {
+pub(crate) struct OneUnderWay<'a> {
     all: &'a UnderWay,
     began: (Duration, u64),
 }
@@ -133,16 +133,16 @@ impl UnderWay {
         self.0.lock().by_time.first().map_or(Duration::ZERO, |(began, _)| now.saturating_sub(*began))
     }
 
-    pub(crate) fn begin(&self, now: Duration) -> One<'_> {
+    pub(crate) fn begin(&self, now: Duration) -> OneUnderWay<'_> {
         let mut beginnings = self.0.lock();
         beginnings.number = beginnings.number.wrapping_add(1);
         let began = (now, beginnings.number);
         beginnings.by_time.insert(began);
-        One { all: self, began }
+        OneUnderWay { all: self, began }
     }
 }
 
-impl Drop for One<'_> {
+impl Drop for OneUnderWay<'_> {
     fn drop(&mut self) {
         self.all.0.lock().by_time.remove(&self.began);
     }

@@ -13,7 +13,7 @@ use crate::disk::{Disk, DiskFile, SharedFileSystem};
 use crate::error::LogError;
 use crate::files::PinnedFile;
 use crate::flusher::{Begun, Flush, Start};
-use crate::metrics::One;
+use crate::metrics::OneUnderWay;
 use crate::segment::Segment;
 use crate::view::End;
 
@@ -38,7 +38,7 @@ struct Running<'a> {
     flushing: MutexGuard<'a, Flushing>,
     job: Job,
     began: Duration,
-    _under_way: One<'a>,
+    _under_way: OneUnderWay<'a>,
     /// Whether it came with it that a segment was sealed, once it has succeeded.
     done: Option<bool>,
 }
