@@ -1,33 +1,22 @@
 //! The one error type of the SDK.
 
+mod class;
+mod parts;
 mod tls_fault;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermit_proto::session::{BodyError, EncodeError, Operation, ResponseError, Status, WireError};
-use hermit_proto::{
-    CorrelationId, DeframeError, FrameError, LeaderEpoch, NameError, Offset, PartitionId, ProducerEpoch, ProducerId,
-};
+use hermit_proto::session::{EncodeError, Operation, ResponseError, WireError};
+use hermit_proto::{FrameError, LeaderEpoch, NameError, Offset, PartitionId, ProducerEpoch, ProducerId};
 
+pub use class::Fault;
+pub use parts::{Fencing, ProtocolFault, RecordFault};
 pub use tls_fault::TlsFault;
 
 /// The result of the SDK's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Who has to act for an [`Error`] to go away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The application: the same call fails again.
-    Caller,
-    /// The broker, or whoever runs it.
-    Broker,
-    /// The way between.
-    Network,
-    /// Stored data are damaged, or no longer what the position was taken from.
-    Data,
-}
 
 /// What went wrong. Cheap to clone, since all records of a batch share one.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -298,175 +287,7 @@ pub enum Error {
     },
 }
 
-/// How a member lost a partition: [`Error::Fenced`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Fencing {
-    /// The broker did not know the member any more, and another has the partition now.
-    #[error(
-        "the broker had not heard of the member for longer than the session timeout, or had waited for the partition for longer than \
-         the processing timeout, or was restarted"
-    )]
-    Expired,
-    /// The group gave the partition to another member.
-    #[error("the group gave it to another member")]
-    Moved,
-    /// Another member, or somebody with a tool, has committed meanwhile.
-    #[error("another position was committed meanwhile")]
-    Overtaken,
-}
-
-/// How a peer broke the protocol.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProtocolFault {
-    /// The stream cannot be cut into units.
-    #[error(transparent)]
-    Deframe(#[from] DeframeError),
-    /// An answer does not have the form of its operation.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// More came than credit was given for.
-    #[error("subscription {subscription} got more than its credit")]
-    CreditExceeded {
-        /// The subscription.
-        subscription: CorrelationId,
-    },
-    /// A delivery contradicts itself or what was asked.
-    #[error("a delivery for subscription {subscription} cannot be right: {problem}")]
-    Delivery {
-        /// The subscription.
-        subscription: CorrelationId,
-        /// What is wrong.
-        problem: &'static str,
-    },
-    /// An answer contradicts the request.
-    #[error("the answer to {operation} cannot be right: {problem}")]
-    Answer {
-        /// What was asked.
-        operation: Operation,
-        /// What is wrong.
-        problem: &'static str,
-    },
-    /// The session was ended by the broker.
-    #[error("the session was ended: {0}")]
-    Ended(WireError),
-}
-
-/// What is wrong with a record.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordFault {
-    /// Larger than the limit.
-    #[error("it has {size_bytes} bytes, the limit is {limit_bytes}")]
-    TooLarge {
-        /// Its size when encoded, at most.
-        size_bytes: u64,
-        /// The broker's limit for a frame, or the producer's for buffered bytes.
-        limit_bytes: u64,
-    },
-    /// A compacted topic keeps the newest record of each key.
-    #[error("the topic is compacted: give the record a key")]
-    KeyRequired,
-    /// A compacted topic's frames have no room for headers.
-    #[error("the topic is compacted: its records cannot have headers")]
-    HeadersNotAllowed,
-    /// What the encoding of record sets cannot hold.
-    #[error("{0}")]
-    Encoding(Arc<str>),
-}
-
 impl Error {
-    /// Whether the same call may succeed later, unchanged. Producers and consumers have tried already for as long as
-    /// they were told to.
-    ///
-    /// ```
-    /// use hermit_client::Error;
-    ///
-    /// assert!(!Error::NoGroup.is_retryable());
-    /// ```
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Unreachable { .. }
-            | Self::ConnectionLost { .. }
-            | Self::Timeout { .. }
-            | Self::DeliveryTimeout { .. }
-            | Self::WouldWait { .. } => true,
-            Self::Refused { source, .. } => source.is_retryable(),
-            // A session that ends, as the broker stops, took the call with it.
-            Self::Protocol { source: ProtocolFault::Ended(source), .. } => source.is_retryable(),
-            _ => false,
-        }
-    }
-
-    /// Who has to act.
-    #[must_use]
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. } => Fault::Network,
-            Self::Protocol { .. } => Fault::Broker,
-            Self::Tls { source, .. } => match source {
-                TlsFault::Expired | TlsFault::NotValidYet | TlsFault::AuthoritysOwn => Fault::Broker,
-                TlsFault::Other(_) => Fault::Network,
-                _ => Fault::Caller,
-            },
-            Self::Refused { source, .. } => status_fault(source.status),
-            Self::DeliveryTimeout { source, .. } => source.as_ref().map_or(Fault::Network, |source| source.fault()),
-            Self::OutcomeUnknown { source } => source.fault(),
-            Self::Corrupt { .. } | Self::BadRecordSet { .. } | Self::OutOfRange { .. } | Self::Diverged { .. } => Fault::Data,
-            Self::Name(_)
-            | Self::UnknownTopic { .. }
-            | Self::UnknownPartition { .. }
-            | Self::InvalidRecord { .. }
-            | Self::Encode(_)
-            | Self::Config { .. }
-            | Self::InsecureLogin { .. }
-            | Self::NotAssigned { .. }
-            | Self::UnknownGroup { .. }
-            | Self::GroupActive { .. }
-            | Self::ProducerFenced { .. }
-            | Self::WouldWait { .. }
-            | Self::WithinRuntime
-            | Self::Runtime { .. }
-            | Self::NoGroup
-            | Self::Fenced { .. }
-            | Self::ProcessingTimeout { .. }
-            | Self::Handler { .. }
-            | Self::Closed { .. } => Fault::Caller,
-        }
-    }
-
-    /// The status of the broker's refusal, if this is one.
-    #[must_use]
-    pub fn status(&self) -> Option<Status> {
-        match self {
-            Self::Refused { source, .. } => Some(source.status),
-            _ => None,
-        }
-    }
-
-    /// Whether the connection, not the request, is what failed.
-    pub(crate) const fn is_transport(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::Tls { .. })
-    }
-
-    /// Whether the broker does not believe who the client says it is, or the client may not even say it. The same words are refused again.
-    pub(crate) fn is_refused_login(&self) -> bool {
-        matches!(self, Self::InsecureLogin { .. })
-            || matches!(self, Self::Refused { operation: Operation::Hello, source } if source.status == Status::NotAuthenticated)
-    }
-
-    /// How long the broker looks at no login from here; `None` where that is not what it said.
-    pub(crate) fn login_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { operation: Operation::Hello, source } if source.status == Status::TooManyLogins => {
-                Some(Duration::from_millis(source.details.first().copied().unwrap_or(0)))
-            }
-            _ => None,
-        }
-    }
-
     pub(crate) fn refused(operation: Operation, source: WireError) -> Self {
         Self::Refused { operation, source: Arc::new(source) }
     }
@@ -476,44 +297,6 @@ impl Error {
             ResponseError::Refused(source) => Self::refused(operation, source),
             ResponseError::Malformed(source) => Self::Protocol { server: server.clone(), source: source.into() },
         }
-    }
-}
-
-const fn status_fault(status: Status) -> Fault {
-    match status {
-        Status::Malformed
-        | Status::NotAuthenticated
-        | Status::NotAuthorized
-        | Status::TlsRequired
-        | Status::UnknownTopic
-        | Status::UnknownPartition
-        | Status::TopicExists
-        | Status::InvalidName
-        | Status::InvalidConfig
-        | Status::InternalTopic
-        | Status::InvalidPattern
-        | Status::TooLarge
-        | Status::TooManyRecords
-        | Status::KeyRequired
-        | Status::RecordSetNotAllowed
-        | Status::UnsupportedFrame
-        | Status::Rejected
-        | Status::FencedProducer
-        | Status::CommitBeyondEnd
-        | Status::UnknownGroup
-        | Status::UnknownMember
-        | Status::StaleGeneration
-        | Status::GroupActive
-        | Status::InconsistentStrategy
-        | Status::UnknownUser
-        | Status::UserExists
-        | Status::UnknownToken
-        | Status::TokenExists
-        | Status::LastAdministrator
-        | Status::TooManyLogins => Fault::Caller,
-        Status::CorruptFrame => Fault::Network,
-        Status::CorruptLog | Status::Diverged | Status::OffsetOutOfRange => Fault::Data,
-        _ => Fault::Broker,
     }
 }
 
@@ -528,20 +311,5 @@ fn plain(error: &io::Error) -> String {
         io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
         io::ErrorKind::UnexpectedEof => "the broker closed it".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_whose_session_ended_for_now_may_be_tried_again() {
-        let ended = |status| {
-            let source = ProtocolFault::Ended(WireError::new(status, "the session ends"));
-            Error::Protocol { server: "here".into(), source }
-        };
-        assert!(ended(Status::ShuttingDown).is_retryable());
-        assert!(!ended(Status::Malformed).is_retryable());
     }
 }
