@@ -45,7 +45,7 @@ esac
 case "$1 $2" in
 "start hermitmq"|"restart hermitmq")
   : >"$log"
-  hermitd --config "$STAGE/root/etc/hermitmq/hermitd.toml" >>"$log" 2>&1 &
+  hermitd --config "$STAGE/system/etc/hermitmq/hermitd.toml" >>"$log" 2>&1 &
   echo $! >"$pid"
   until grep -q '^ready ' "$log"; do
     gone "$(cat "$pid")" && { echo "Job for hermitmq.service failed" >&2; exit 1; }
@@ -108,12 +108,12 @@ impl Stage {
             "work",
             "home",
             "bin",
-            "root/etc/hermit",
-            "root/etc/hermitmq",
-            "root/var/lib",
-            "root/var/backups",
-            "root/mnt",
-            "root/srv",
+            "system/etc/hermit",
+            "system/etc/hermitmq",
+            "system/var/lib",
+            "system/var/backups",
+            "system/mnt",
+            "system/srv",
         ] {
             fs::create_dir_all(stage.path(dir)).unwrap();
         }
@@ -163,14 +163,14 @@ impl Stage {
             text = text.replace(long, short);
         }
         for dir in MACHINE_DIRS {
-            text = text.replace(dir, &format!("{}{dir}", self.path("root")));
+            text = text.replace(dir, &format!("{}{dir}", self.path("system")));
         }
         text
     }
 
     /// The other way round, for what was printed.
     pub fn as_shown(&self, text: &str) -> String {
-        let mut text = text.replace(&self.path("root"), "").replace(&self.path("work"), "/work");
+        let mut text = text.replace(&self.path("system"), "").replace(&self.path("work"), "/work");
         for (nth, port) in PORTS.iter().enumerate() {
             text = text.replace(&format!("{}:{}", self.address, self.first_port + nth), &format!("127.0.0.1:{port}"));
         }
@@ -205,16 +205,16 @@ fn set_up(page: &Page, stage: &Stage) {
         "bins/hermit-cli/README.md" => fs::write(stage.path("work/orders.csv"), "alice,3 apples\nbob,1 pear\n").unwrap(),
         OPERATIONS => {
             let settings = stage.here("data_dir = \"/var/lib/hermitmq\"\nhttp = \"127.0.0.1:15672\"\n");
-            fs::write(stage.path("root/etc/hermitmq/hermitd.toml"), settings).unwrap();
+            fs::write(stage.path("system/etc/hermitmq/hermitd.toml"), settings).unwrap();
         }
         // An installation of the older program, recorded from it.
         "docs/migrating.md" => {
             copy(
                 &root().join("crates/hermit-broker/tests/data/vectors/data_after_clean_stop"),
-                Path::new(&stage.path("root/var/lib/hermitmq")),
+                Path::new(&stage.path("system/var/lib/hermitmq")),
             );
             let settings = r#"{"storage": {"data_dir": "/var/lib/hermitmq", "max_segment_mb": 64, "retention_hours": 168}}"#;
-            fs::write(stage.path("root/etc/hermitmq/hermitmq.json"), stage.here(settings)).unwrap();
+            fs::write(stage.path("system/etc/hermitmq/hermitmq.json"), stage.here(settings)).unwrap();
         }
         _ => {}
     }
