@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The workspace's packages and where they are.
 #[derive(Debug, Deserialize)]
@@ -50,16 +51,7 @@ pub(crate) struct Target {
 impl Workspace {
     /// Asks cargo about the workspace that this program was built in.
     pub(crate) fn load() -> Result<Self> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-            .current_dir(here)
-            .output()
-            .context("cargo could not be run")?;
-        if !output.status.success() {
-            bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        serde_json::from_slice(&output.stdout).context("cargo's answer is not understood")
+        metadata(Path::new(env!("CARGO_MANIFEST_DIR")), &["--no-deps"])
     }
 
     /// The packages for others, in the order in which cargo names them.
@@ -71,6 +63,20 @@ impl Workspace {
     pub(crate) fn relative<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, str> {
         path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy()
     }
+}
+
+/// What cargo tells about the workspace that a folder is in, without downloading anything.
+pub(crate) fn metadata<T: DeserializeOwned>(folder: &Path, args: &[&str]) -> Result<T> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .context("cargo could not be run")?;
+    if !output.status.success() {
+        bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).context("cargo's answer is not understood")
 }
 
 impl Package {

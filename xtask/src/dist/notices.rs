@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// How deep below a package's folder licences are looked for: what it brings along in C has its own.
 const DEPTH: usize = 3;
@@ -56,7 +55,8 @@ struct Kind {
 
 /// A page of all that is linked into the programs and is not from here, each text once.
 pub(super) fn of(workspace: &Workspace, programs: &[&str]) -> Result<String> {
-    let metadata = metadata(workspace)?;
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let metadata: Metadata = workspace::metadata(&workspace.root, &["--locked", "--filter-platform", &platform])?;
     let linked = metadata.linked(programs);
     let mut page = String::from("The programs of HermitMQ contain these packages, under these licences, whose texts follow.\n\n");
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -75,19 +75,6 @@ pub(super) fn of(workspace: &Workspace, programs: &[&str]) -> Result<String> {
         write!(page, "\n{}\n{}\n\n{}\n", "-".repeat(80), of.join(", "), text.trim_end())?;
     }
     Ok(page)
-}
-
-fn metadata(workspace: &Workspace) -> Result<Metadata> {
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", &platform])
-        .current_dir(&workspace.root)
-        .output()
-        .context("cargo could not be run")?;
-    if !output.status.success() {
-        bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    serde_json::from_slice(&output.stdout).context("cargo's answer is not understood")
 }
 
 impl Metadata {
