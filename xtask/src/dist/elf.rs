@@ -89,11 +89,15 @@ fn want(packages: &mut BTreeMap<&'static str, Version>, library: &str, symbols: 
             version.with_context(|| format!("it needs {symbols} of {library}, and which release brought that is not known here"))?
         }
     };
-    let known = packages.entry(package).or_insert_with(|| wanted.clone());
-    if wanted > *known {
-        *known = wanted;
-    }
+    raise(packages, package, wanted);
     Ok(())
+}
+
+/// The newest version that something wants is what counts.
+fn raise(packages: &mut BTreeMap<&'static str, Version>, package: &'static str, wanted: Version) {
+    if packages.get(package).is_none_or(|known| wanted > *known) {
+        packages.insert(package, wanted);
+    }
 }
 
 fn parse(version: &str) -> Option<Version> {
@@ -113,10 +117,7 @@ pub(super) fn of_all(programs: impl Iterator<Item = Result<Needs>>) -> Result<Ne
             bail!("programs for {} and for {} do not go into one package", all.architecture.linux, needs.architecture.linux);
         }
         for (package, version) in needs.packages {
-            let known = all.packages.entry(package).or_insert_with(|| version.clone());
-            if version > *known {
-                *known = version;
-            }
+            raise(&mut all.packages, package, version);
         }
     }
     all.context("no program")
