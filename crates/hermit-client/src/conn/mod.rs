@@ -16,4 +16,4 @@ pub(crate) use inbox::{Event, Inbox, SlotId};
 pub(crate) use link::{Link, LinkState, Retry};
 pub(crate) use routes::{ProduceAnswer, ProduceOutcome};
 pub(crate) use session::Session;
-pub(crate) use spares::SIZES_BYTES;
+pub(crate) use spares::SPARE_BYTES;

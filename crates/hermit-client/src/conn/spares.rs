@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 
 /// One that is being read, one that is being handed out, and some between.
 const MAX_COUNT: usize = 4;
-/// Larger deliveries hold a single large frame each, and are rare. Smaller ones gain nothing.
-pub(crate) const SIZES_BYTES: std::ops::RangeInclusive<usize> = (128 << 10)..=(2 << 20);
+/// The sizes that are kept. Larger deliveries hold a single large frame each, and are rare; smaller ones gain nothing.
+pub(crate) const SPARE_BYTES: std::ops::RangeInclusive<usize> = (128 << 10)..=(2 << 20);
 
 /// At most 8 MiB, all of which was received into before.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ impl Spares {
 
     /// Keeps the memory behind these bytes, unless somebody else has them still.
     pub(crate) fn give(&self, bytes: Bytes) {
-        if !SIZES_BYTES.contains(&bytes.len()) {
+        if !SPARE_BYTES.contains(&bytes.len()) {
             return;
         }
         let Ok(mut buffer) = bytes.try_into_mut() else { return };
         buffer.clear();
-        if !SIZES_BYTES.contains(&buffer.capacity()) {
+        if !SPARE_BYTES.contains(&buffer.capacity()) {
             return;
         }
         let mut kept = self.kept();

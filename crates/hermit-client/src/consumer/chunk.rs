@@ -12,7 +12,7 @@ use hermit_proto::{
 use super::group::Tenure;
 use super::record::Record;
 use super::records::Records;
-use crate::conn::SIZES_BYTES;
+use crate::conn::SPARE_BYTES;
 use crate::error::Error;
 
 /// Records that are decoded at a time: enough to make the call cheap, few enough to keep what waits small.
@@ -212,7 +212,7 @@ impl Chunk {
                 self.at = begin.saturating_add(size);
                 let frame = self.frames.slice(begin..self.at);
                 // Memory that will not be used again goes with who has the record, who then has it alone.
-                if self.at == self.frames.len() && self.at > *SIZES_BYTES.end() {
+                if self.at == self.frames.len() && self.at > *SPARE_BYTES.end() {
                     (self.frames, self.at) = (Bytes::new(), 0);
                 }
                 Ok((prefix, frame))

@@ -268,7 +268,7 @@ fn no_bytes_make_it_panic() {
 #[test]
 fn who_has_the_last_record_of_a_large_delivery_has_its_memory() {
     let source = || Source { max_unpacked_bytes: 4 << 20, ..source() };
-    let large = "v".repeat(*SIZES_BYTES.end());
+    let large = "v".repeat(*SPARE_BYTES.end());
     for frames in [message(&large, 0), set_of(&[&large], Codec::None, 1, 0)] {
         let mut chunk = Chunk::new(frames.into(), Offset(1));
         let mut records = VecDeque::new();
