@@ -6,13 +6,11 @@ use hermit_client::{
     Admin, BrokerFigures, DescribeBrokerResponse, DescribeGroupResponse, Error, GroupState, PartitionMetadata, Result, Status,
     TopicMetadata,
 };
+use hermit_proto::INTERNAL_PREFIX;
 use tokio::task::JoinSet;
 
 /// Groups that are asked for at a time.
 const GROUPS_AT_A_TIME: usize = 16;
-
-/// What the names of the broker's own topics begin with, which it does not count.
-const INTERNAL_PREFIX: &str = "__";
 
 /// The broker, its topics and its groups, within one moment as far as several questions can be.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +89,7 @@ impl Sample {
 
     /// Counts what the broker has and did not list: lists hold what somebody has a right on, and say nothing of the rest.
     async fn count_hidden(&mut self, admin: &Admin, seen_groups: u64) -> Result<()> {
+        // The broker does not count its own.
         let seen_topics = self.topics.iter().filter(|topic| !topic.name.starts_with(INTERNAL_PREFIX)).count() as u64;
         let not_seen = |broker: &DescribeBrokerResponse| Hidden {
             groups: u64::from(broker.groups).saturating_sub(seen_groups),

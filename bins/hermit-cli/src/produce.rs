@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, anyhow};
 use hermit_client::{Client, PartitionId, Producer, ProducerRecord};
+use hermit_proto::INTERNAL_PREFIX;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -36,7 +37,10 @@ pub(crate) async fn run(client: &Client, args: ProduceArgs, output: Output) -> R
 
 /// The broker would refuse it too, but only with the first records.
 pub(crate) fn refuse_internal(topic: &str) -> Result<()> {
-    anyhow::ensure!(!topic.starts_with("__"), "names that begin with `__` are the broker's own: choose another topic");
+    anyhow::ensure!(
+        !topic.starts_with(INTERNAL_PREFIX),
+        "names that begin with `{INTERNAL_PREFIX}` are the broker's own: choose another topic"
+    );
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use hermit_client::{Error, Operation, ProtocolFault, Status, TlsFault};
-use hermit_proto::DeframeError;
+use hermit_proto::{DeframeError, INTERNAL_PREFIX};
 
 use crate::args::ConnectionArgs;
 
@@ -29,7 +29,7 @@ pub(super) fn of(error: &Error, connection: &ConnectionArgs) -> Option<String> {
         Error::Protocol { source: ProtocolFault::Deframe(DeframeError::Magic { found }), .. } => wrong_port(*found),
         Error::Protocol { .. } => format!("is {server} a HermitMQ broker, and of this version?"),
         // Nobody but the broker can create these.
-        Error::UnknownTopic { topic } if topic.starts_with("__") => "see `hermit-cli topic list`".to_owned(),
+        Error::UnknownTopic { topic } if topic.starts_with(INTERNAL_PREFIX) => "see `hermit-cli topic list`".to_owned(),
         Error::UnknownTopic { topic } => {
             format!("create it with `hermit-cli topic create {topic}`, or see `hermit-cli topic list`")
         }
