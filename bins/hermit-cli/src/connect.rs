@@ -31,10 +31,10 @@ pub(crate) async fn builder(args: &ConnectionArgs) -> Result<ClientBuilder> {
 }
 
 fn tls(args: &ConnectionArgs) -> Result<Option<TlsConfig>> {
-    let ConnectionArgs { tls_ca, tls_cert, tls_key, tls_server_name, .. } = args;
-    if !(args.tls || tls_ca.is_some() || tls_cert.is_some() || tls_key.is_some() || tls_server_name.is_some()) {
+    if !args.uses_tls() {
         return Ok(None);
     }
+    let ConnectionArgs { tls_ca, tls_cert, tls_key, tls_server_name, .. } = args;
     let mut tls = TlsConfig::new();
     if let Some(file) = tls_ca {
         tls = tls.ca_file(file);

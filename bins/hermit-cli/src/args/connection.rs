@@ -84,6 +84,11 @@ impl ConnectionArgs {
         self.user.is_some() || self.profile_token.is_some() || self.token_file.is_some() || has_variable(TOKEN)
     }
 
+    /// Whether to connect over TLS: every option of it says so.
+    pub(crate) const fn uses_tls(&self) -> bool {
+        self.tls || self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_key.is_some() || self.tls_server_name.is_some()
+    }
+
     /// Whether a token is what to log in with, by an option or the environment.
     pub(crate) fn names_token(&self) -> bool {
         match self.chosen {

@@ -17,7 +17,7 @@ pub(super) fn of(error: &Error, connection: &ConnectionArgs) -> Option<String> {
         Error::Unreachable { source, .. } if source.kind() == io::ErrorKind::TimedOut => {
             format!("is hermitd running, is {server} a HermitMQ broker, and does no firewall stand between?")
         }
-        Error::ConnectionLost { .. } if connection.tls => format!("is {server} a HermitMQ broker, and still running?"),
+        Error::ConnectionLost { .. } if connection.uses_tls() => format!("is {server} a HermitMQ broker, and still running?"),
         Error::ConnectionLost { .. } => {
             format!("is {server} a HermitMQ broker, and still running? If it speaks TLS only, add --tls")
         }

@@ -28,6 +28,19 @@ fn an_unreachable_broker_is_told_with_what_to_do() {
 }
 
 #[test]
+fn who_speaks_tls_is_not_told_to() {
+    let lost = || Error::ConnectionLost { server: "a:1".into(), source: Arc::new(io::ErrorKind::UnexpectedEof.into()) };
+    let hint = |options: &[&str]| {
+        let cli = Cli::read([&["hermit-cli", "topic", "list"], options].concat()).unwrap();
+        super::hint::of(&lost(), &cli.connection).unwrap()
+    };
+    assert!(hint(&[]).contains("add --tls"));
+    for options in [&["--tls"][..], &["--tls-ca", "ca.pem"], &["--tls-server-name", "a"]] {
+        assert!(!hint(options).contains("add --tls"), "{options:?}");
+    }
+}
+
+#[test]
 fn causes_are_told_once() {
     let error = Error::UnknownTopic { topic: "odrers".into() };
     let message = message(anyhow::Error::from(error).context("line 3 of x.csv"));
