@@ -7,6 +7,9 @@ use hermit_proto::{DeframeError, INTERNAL_PREFIX};
 
 use crate::args::ConnectionArgs;
 
+/// Where a topic is not there, and is not to be created.
+pub(super) const SEE_TOPICS: &str = "see `hermit-cli topic list`";
+
 /// `None` where there is nothing to advise.
 pub(super) fn of(error: &Error, connection: &ConnectionArgs) -> Option<String> {
     let server = connection.server.join(",");
@@ -29,7 +32,7 @@ pub(super) fn of(error: &Error, connection: &ConnectionArgs) -> Option<String> {
         Error::Protocol { source: ProtocolFault::Deframe(DeframeError::Magic { found }), .. } => wrong_port(*found),
         Error::Protocol { .. } => format!("is {server} a HermitMQ broker, and of this version?"),
         // Nobody but the broker can create these.
-        Error::UnknownTopic { topic } if topic.starts_with(INTERNAL_PREFIX) => "see `hermit-cli topic list`".to_owned(),
+        Error::UnknownTopic { topic } if topic.starts_with(INTERNAL_PREFIX) => SEE_TOPICS.to_owned(),
         Error::UnknownTopic { topic } => {
             format!("create it with `hermit-cli topic create {topic}`, or see `hermit-cli topic list`")
         }

@@ -6,6 +6,7 @@ mod kind;
 mod tests;
 mod words;
 
+use std::sync::Arc;
 use std::{fmt, io};
 
 use hermit_client::Error;
@@ -93,6 +94,20 @@ impl fmt::Display for Unhealthy {
 
 impl std::error::Error for Unhealthy {}
 
+/// There is no such topic, and the command is none that would have it created.
+#[derive(Debug)]
+pub(crate) struct NoTopic {
+    pub(crate) topic: Arc<str>,
+}
+
+impl fmt::Display for NoTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no topic `{}`", self.topic)
+    }
+}
+
+impl std::error::Error for NoTopic {}
+
 /// Words an error.
 pub(crate) fn explain(error: &anyhow::Error, connection: &ConnectionArgs) -> Failure {
     if let Some(Interrupted { signal }) = error.downcast_ref() {
@@ -111,6 +126,9 @@ pub(crate) fn explain(error: &anyhow::Error, connection: &ConnectionArgs) -> Fai
             return Failure::new(kind::of(sdk), &parts.join(": "), hint::of(sdk, connection));
         }
         parts.push(cause.to_string());
+        if cause.is::<NoTopic>() {
+            return Failure::new("unknown_topic", &parts.join(": "), Some(hint::SEE_TOPICS.to_owned()));
+        }
     }
     let kind = if error.is::<Unhealthy>() { "unhealthy" } else { "failed" };
     Failure::new(kind, &parts.join(": "), None)

@@ -49,6 +49,15 @@ fn causes_are_told_once() {
 }
 
 #[test]
+fn who_would_not_create_a_topic_is_told_the_same_kind_with_another_hint() {
+    let unknown = || Error::UnknownTopic { topic: "nowhere".into() };
+    let (about, sending) = (explained(crate::topic::or_list(unknown())), explained(unknown().into()));
+    assert_eq!((&*about.kind, &about.problem), ("unknown_topic", &sending.problem));
+    assert_eq!(about.kind, sending.kind);
+    assert_eq!(about.line(Output::Text).unwrap(), "error: there is no topic `nowhere`; see `hermit-cli topic list`");
+}
+
+#[test]
 fn refusals_name_the_option_and_not_the_protocol() {
     let source = WireError::new(Status::InvalidConfig, "`retention_age_ms`: 0 would delete all").field("retention_age_ms");
     let refused = Error::Refused { operation: Operation::CreateTopic, source: Arc::new(source) };

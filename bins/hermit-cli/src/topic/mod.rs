@@ -10,6 +10,7 @@ use hermit_client::{Admin, Client, Error, TopicConfig};
 use serde_json::json;
 
 use crate::args::{AddPartitionsArgs, AlterArgs, CreateArgs, Output, Settings, TopicCommand};
+use crate::failure::NoTopic;
 use crate::text::{counted, table};
 
 pub(crate) use self::describe::config_json;
@@ -45,7 +46,7 @@ pub(crate) async fn run(client: &Client, command: TopicCommand, output: Output) 
 /// Whoever looks after a topic does not want to create it.
 pub(crate) fn or_list(error: Error) -> anyhow::Error {
     match error {
-        Error::UnknownTopic { topic } => anyhow::anyhow!("there is no topic `{topic}`; see `hermit-cli topic list`"),
+        Error::UnknownTopic { topic } => NoTopic { topic }.into(),
         other => other.into(),
     }
 }
