@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -74,6 +74,10 @@ fn login(profile: &Profile) -> String {
     }
 }
 
+fn path(path: &Option<PathBuf>) -> Option<String> {
+    path.as_ref().map(|path| path.display().to_string())
+}
+
 /// The file that holds it, or that it is here; never the secret.
 fn told(kept: Option<&Kept>) -> Option<String> {
     kept.map(|kept| match kept {
@@ -87,7 +91,6 @@ fn show(profiles: &Profiles, name: &str, output: Output, out: &mut impl Write) -
     if output == Output::Json {
         return Ok(writeln!(out, "{}", profile_json(profiles, name, profile))?);
     }
-    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let is_default = profiles.default.as_deref() == Some(name);
     let facts = [
         ("profile", Some(if is_default { format!("{name} (the default)") } else { name.to_owned() })),
@@ -112,7 +115,6 @@ fn profile_json(profiles: &Profiles, name: &str, profile: &Profile) -> Value {
         Some(Kept::File(path)) => Some(path.display().to_string()),
         _ => None,
     };
-    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     json!({
         "profile": name,
         "default": profiles.default.as_deref() == Some(name),

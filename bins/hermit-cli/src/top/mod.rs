@@ -13,7 +13,7 @@ use hermit_client::{Admin, Client};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use self::app::App;
 use self::rates::{View, view};
@@ -54,13 +54,18 @@ async fn sample_unless_ended(admin: &Admin, signals: &mut Signals) -> Result<Sam
     }
 }
 
+/// The first comes after one interval; after a late one there is a whole interval again.
+fn ticks(every: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + every, every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
 /// Prints views: the first after one interval, as rates need two samples.
 async fn print(admin: &Admin, every: Duration, once: bool, form: impl Fn(&View) -> Result<String>) -> Result<()> {
     let mut signals = Signals::new()?;
     let mut before = (Instant::now(), sample_unless_ended(admin, &mut signals).await?);
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
+    let mut ticks = ticks(every);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -105,9 +110,7 @@ fn lines(buffer: &Buffer) -> impl Iterator<Item = String> {
 
 /// Takes samples as long as somebody takes them.
 async fn sampling(admin: Admin, every: Duration, sender: mpsc::Sender<hermit_client::Result<(Instant, Sample)>>) {
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
+    let mut ticks = ticks(every);
     loop {
         ticks.tick().await;
         let taken = sample(&admin).await.map(|sample| (Instant::now(), sample));
