@@ -1,8 +1,10 @@
 //! The README and the manual are true: their commands run and print what is shown, their settings files are taken, their links lead
 //! somewhere, and what they name is there.
-#![allow(unreachable_pub, missing_docs, missing_debug_implementations, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![expect(unreachable_pub, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod blocks;
+#[path = "../support/copy.rs"]
+mod copy;
 mod expect;
 mod links;
 mod mentions;

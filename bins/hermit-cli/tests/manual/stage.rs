@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::copy::copy;
 use crate::pages::{Page, root};
 
 /// The ports that pages name, in the order in which a stage has its own.
@@ -222,18 +223,6 @@ fn set_up(page: &Page, stage: &Stage) {
 
 fn link(to: &Path, name: &str) {
     std::os::unix::fs::symlink(to, name).unwrap();
-}
-
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 /// The directory with `hermitd` and `hermit-cli`.

@@ -1,5 +1,8 @@
 //! A broker in this process, and the command line as a process of its own.
-#![allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations, clippy::unwrap_used, reason = "test support")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod copy;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -86,21 +89,7 @@ impl TestBroker {
 /// Puts a recorded data directory of the older program there.
 pub fn older_data(to: &Path) {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/hermit-broker/tests/data/vectors");
-    copy(&vectors.join("data_torn_before"), to);
-}
-
-/// Copies a directory of files and directories of files.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
+    copy::copy(&vectors.join("data_torn_before"), to);
 }
 
 pub fn command(server: &str, arguments: &[&str]) -> Command {
