@@ -1,6 +1,7 @@
 //! Packages made from the programs that are built beside the tests, and brokers that run out of them.
-#![allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations, reason = "test support")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "test support")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stderr, reason = "tells of a test that is left out")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
