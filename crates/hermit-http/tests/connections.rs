@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::{PATIENCE, Server, read_until};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 async fn listed(server: &Server, query: &str) -> Value {
@@ -43,9 +43,8 @@ async fn connections_of_all_protocols_are_listed_and_can_be_closed() {
     });
     let mut native = TcpStream::connect(native_address).await.unwrap();
     let shaking = entry(&server, &native, "handshake").await;
-    let mut http = TcpStream::connect(server.address).await.unwrap();
     let request = "GET /api/v1/topics/t/partitions/0/stream HTTP/1.1\r\nhost: localhost\r\nuser-agent: watcher/2.1\r\n\r\n";
-    http.write_all(request.as_bytes()).await.unwrap();
+    let mut http = server.begin(request).await;
     read_until(&mut http, &mut String::new(), ": here").await;
     let streaming = entry(&server, &http, "http").await;
     assert_eq!((&streaming["client"], &streaming["tls"]), (&Value::from("watcher/2.1"), &Value::from(false)));

@@ -3,13 +3,8 @@
 
 mod support;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hermit_broker::metrics::{BrokerMetrics, ByName};
-use hermit_broker::testing::TestBroker;
-use support::Server;
-
-const PASSWORD: &str = "correct-horse-battery-staple";
+use support::{PASSWORD, Server, basic};
 
 fn count(counts: &ByName, name: &str) -> u64 {
     counts.iter().find(|(other, _)| *other == name).unwrap().1
@@ -17,11 +12,9 @@ fn count(counts: &ByName, name: &str) -> u64 {
 
 #[tokio::test]
 async fn logins_count_good_or_not() {
-    let test = tokio::task::spawn_blocking(|| TestBroker::start_with_logins("admin", PASSWORD));
-    let server = Server::of(test.await.unwrap().unwrap()).await;
-    let basic = |password: &str| format!("authorization: Basic {}", STANDARD.encode(format!("admin:{password}")));
-    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic(PASSWORD)], "").await.status, 200);
-    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic("a-wrong-password")], "").await.status, 401);
+    let server = Server::with_logins().await;
+    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic("admin", PASSWORD)], "").await.status, 200);
+    assert_eq!(server.send("GET", "/api/v1/whoami", &[&basic("admin", "a-wrong-password")], "").await.status, 401);
     // Who shows nothing is asked for a login, and has not failed.
     assert_eq!(server.get("/api/v1/whoami").await.status, 401);
     let BrokerMetrics { logins, failed_logins, .. } = server.test.broker().metrics();

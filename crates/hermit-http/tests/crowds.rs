@@ -1,40 +1,27 @@
 //! What crowds, slow clients and a stop cannot do.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hermit_broker::log::Batch;
-use hermit_broker::testing::TestBroker;
 use hermit_broker::{AppendContext, Hooks, Rejection};
 use hermit_http::HttpConfig;
 use parking_lot::Mutex;
-use support::{PATIENCE, Server, read_until};
+use support::{JSON, PASSWORD, PATIENCE, Server, basic, read_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 
-const JSON: &str = "content-type: application/json";
 const OCTETS: &str = "content-type: application/octet-stream";
-
-async fn with(config: HttpConfig) -> Server {
-    Server::with(TestBroker::start_async().await.unwrap(), config).await
-}
-
-async fn begin(server: &Server, request: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream
-}
 
 #[tokio::test]
 async fn a_body_that_trickles_is_cut_off() {
-    let server = with(HttpConfig { body_timeout: Duration::from_millis(500), min_rate: 1 << 20, ..HttpConfig::default() }).await;
+    let server =
+        Server::configured(HttpConfig { body_timeout: Duration::from_millis(500), min_rate: 1 << 20, ..HttpConfig::default() })
+            .await;
     let head = format!("POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\n{OCTETS}\r\ncontent-length: 100000\r\n\r\n");
-    let mut slow = begin(&server, &head).await;
+    let mut slow = server.begin(&head).await;
     let trickle = async {
         let mut answer = Vec::new();
         loop {
@@ -51,12 +38,10 @@ async fn a_body_that_trickles_is_cut_off() {
 
 #[tokio::test]
 async fn who_may_not_is_told_before_the_body_is_asked_for() {
-    let password = "correct-horse-battery-staple";
-    let test = tokio::task::spawn_blocking(move || TestBroker::start_with_logins("admin", password));
-    let server = Server::of(test.await.unwrap().unwrap()).await;
-    let admin = format!("authorization: Basic {}", STANDARD.encode(format!("admin:{password}")));
+    let server = Server::with_logins().await;
+    let admin = basic("admin", PASSWORD);
     server.send("PUT", "/api/v1/users/anna", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
-    let anna = format!("authorization: Basic {}", STANDARD.encode("anna:a-long-enough-password"));
+    let anna = basic("anna", "a-long-enough-password");
     for (method, path) in [
         ("POST", "/api/v1/topics"),
         ("PATCH", "/api/v1/topics/t"),
@@ -69,7 +54,7 @@ async fn who_may_not_is_told_before_the_body_is_asked_for() {
         ("POST", "/api/v1/rules/delete"),
     ] {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{anna}\r\n{JSON}\r\ncontent-length: 1000000\r\n\r\n");
-        let mut waiting = begin(&server, &head).await;
+        let mut waiting = server.begin(&head).await;
         let mut answer = String::new();
         read_until(&mut waiting, &mut answer, "\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{method} {path}: {answer}");
@@ -80,12 +65,13 @@ async fn who_may_not_is_told_before_the_body_is_asked_for() {
 
 #[tokio::test]
 async fn neither_idle_connections_nor_streams_shut_out_who_asks_whether_the_broker_lives() {
-    let server = with(HttpConfig { max_connections: 8, max_connections_per_address: 8, ..HttpConfig::default() }).await;
+    let server =
+        Server::configured(HttpConfig { max_connections: 8, max_connections_per_address: 8, ..HttpConfig::default() }).await;
     server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
     let request = "GET /api/v1/topics/t/partitions/0/stream HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut streams = Vec::new();
     for number in 0..8 {
-        let mut stream = begin(&server, request).await;
+        let mut stream = server.begin(request).await;
         let mut answer = String::new();
         if number < 5 {
             read_until(&mut stream, &mut answer, ": here").await;
@@ -97,7 +83,7 @@ async fn neither_idle_connections_nor_streams_shut_out_who_asks_whether_the_brok
     }
     let mut idle = Vec::new();
     for _ in 0..20 {
-        idle.push(begin(&server, "GET /hea").await);
+        idle.push(server.begin("GET /hea").await);
         assert_eq!(server.get("/healthz").await.status, 200);
         assert_eq!(server.get("/readyz").await.status, 200);
     }
@@ -110,13 +96,13 @@ async fn neither_idle_connections_nor_streams_shut_out_who_asks_whether_the_brok
 
 #[tokio::test]
 async fn a_stop_ends_streams_that_are_behind() {
-    let server = with(HttpConfig::default()).await;
+    let server = Server::start().await;
     let value = vec![b'x'; 1 << 20];
     for _ in 0..32 {
         server.send("POST", "/api/v1/topics/t/records", &[OCTETS], &value).await.good();
     }
     let request = "GET /api/v1/topics/t/partitions/0/stream?offset=0 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let mut stream = begin(&server, request).await;
+    let mut stream = server.begin(request).await;
     read_until(&mut stream, &mut String::new(), ": here").await;
     let broker = server.test.broker().clone();
     // The broker is not closed meanwhile: what ends the stream is that it stops.
@@ -136,7 +122,7 @@ async fn a_stop_ends_streams_that_are_behind() {
 
 #[tokio::test]
 async fn a_stop_waits_until_an_answer_is_out() {
-    let server = with(HttpConfig::default()).await;
+    let server = Server::start().await;
     for _ in 0..4 {
         server.send("POST", "/api/v1/topics/t/records", &[OCTETS], vec![b'x'; 1 << 20]).await.good();
     }
@@ -163,7 +149,7 @@ async fn a_stop_waits_until_an_answer_is_out() {
 
 #[tokio::test]
 async fn a_fetch_takes_memory_before_it_reads_and_less_where_there_is_little() {
-    let server = with(HttpConfig::default()).await;
+    let server = Server::start().await;
     for _ in 0..8 {
         server.send("POST", "/api/v1/topics/t/records", &[OCTETS], vec![b'x'; 200 << 10]).await.good();
     }
@@ -182,7 +168,7 @@ async fn a_fetch_takes_memory_before_it_reads_and_less_where_there_is_little() {
 
 #[tokio::test]
 async fn searches_over_http_wait_for_their_turn_and_others_do_not() {
-    let server = Arc::new(with(HttpConfig::default()).await);
+    let server = Arc::new(Server::start().await);
     server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
     let mut turns = Vec::new();
     while let Ok(turn) = tokio::time::timeout(Duration::from_millis(50), server.test.broker().search_turn()).await {
@@ -193,7 +179,7 @@ async fn searches_over_http_wait_for_their_turn_and_others_do_not() {
         let server = Arc::clone(&server);
         tokio::spawn(async move {
             let request = format!("GET /api/v1/topics/{path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-            read_until(&mut begin(&server, &request).await, &mut String::new(), "HTTP/1.1 200 ").await;
+            read_until(&mut server.begin(&request).await, &mut String::new(), "HTTP/1.1 200 ").await;
         })
     });
     for _ in 0..20 {
@@ -222,8 +208,7 @@ impl Hooks for Writers {
 async fn hooks_are_told_who_writes_over_http() {
     let writers = Arc::new(Writers::default());
     let hooks = Arc::clone(&writers);
-    let test = tokio::task::spawn_blocking(move || TestBroker::start_with(|config| config.hooks = Some(hooks)));
-    let server = Server::of(test.await.unwrap().unwrap()).await;
+    let server = Server::start_with(|config| config.hooks = Some(hooks)).await;
     server.send("POST", "/api/v1/topics/t/records", &[JSON, "user-agent: shop/1.0"], r#"{"value":"x"}"#).await.good();
     let told = writers.0.lock().clone();
     assert_eq!((told.len(), told[0].0.as_str(), told[0].1.as_str()), (1, "shop/1.0", ""));

@@ -9,26 +9,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use hermit_broker::proto::{PartitionId, ProducedFrame, TopicName};
-use hermit_broker::testing::TestBroker;
 use support::{Server, read_until};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-
-async fn follow(server: &Server, path: &str, last: Option<&str>) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let last = last.map(|last| format!("last-event-id: {last}\r\n")).unwrap_or_default();
-    let request = format!("GET /api/v1/topics/t/{path} HTTP/1.1\r\nhost: localhost\r\n{last}\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream
-}
+use tokio::io::AsyncReadExt as _;
 
 async fn topic(server: &Server, partitions: u32) {
     server.json("POST", "/api/v1/topics", &format!(r#"{{"name":"t","partitions":{partitions}}}"#)).await.good();
-}
-
-async fn write(server: &Server, partition: u32, value: &str) {
-    let body = format!(r#"{{"partition":{partition},"value":"{value}"}}"#);
-    server.json("POST", "/api/v1/topics/t/records", &body).await.good();
 }
 
 /// Writes as the native port does.
@@ -65,7 +50,7 @@ async fn damage_takes_what_is_damaged_and_no_more() {
     topic(&server, 3).await;
     for number in 0..4 {
         for partition in 0..3 {
-            write(&server, partition, &format!("p{partition}-{number}-value")).await;
+            server.write(partition, &format!("p{partition}-{number}-value")).await;
         }
     }
     let (file, at) = holds(server.test.data_dir(), b"p1-2-value").unwrap();
@@ -78,18 +63,18 @@ async fn damage_takes_what_is_damaged_and_no_more() {
     let read = server.get("/api/v1/topics/t/partitions/1/records?offset=2").await;
     assert!(read.status == 500 && read.body.contains("CorruptLog"), "{}", read.body);
 
-    let (mut stream, mut text) = (follow(&server, "stream?place=earliest", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("stream?place=earliest", None).await, String::new());
     for wanted in ["p0-3-value", "p2-3-value", "p1-1-value", "p1-3-value"] {
         read_until(&mut stream, &mut text, wanted).await;
     }
     let gap = "event: gap\ndata: {\"partition\":1,\"from\":2,\"next\":3,\"reason\":\"damaged\"}\n\n";
     assert!(text.contains(gap) && !text.contains("event: error"), "{text}");
     // It does not come again.
-    let mut stream = follow(&server, "stream", Some(&id_before(&text, "event: gap"))).await;
+    let mut stream = server.follow("stream", Some(&id_before(&text, "event: gap"))).await;
     let mut again = String::new();
     read_until(&mut stream, &mut again, "p1-3-value").await;
     assert!(!again.contains("event: "), "{again}");
-    let (mut stream, mut text) = (follow(&server, "partitions/1/stream?offset=0", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("partitions/1/stream?offset=0", None).await, String::new());
     read_until(&mut stream, &mut text, "p1-3-value").await;
     assert!(text.contains(&format!("id: 2\n{gap}")), "{text}");
 }
@@ -99,9 +84,9 @@ async fn a_partition_that_is_down_keeps_no_other_from_being_streamed() {
     let server = Server::start().await;
     topic(&server, 3).await;
     for partition in 0..3 {
-        write(&server, partition, &format!("p{partition}-value")).await;
+        server.write(partition, &format!("p{partition}-value")).await;
     }
-    let (mut stream, mut text) = (follow(&server, "stream?place=earliest", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("stream?place=earliest", None).await, String::new());
     for partition in 0..3 {
         read_until(&mut stream, &mut text, &format!("p{partition}-value\"}}\n\n")).await;
     }
@@ -115,18 +100,18 @@ async fn a_partition_that_is_down_keeps_no_other_from_being_streamed() {
         test.restart().map(|()| test)
     });
     let server = Server::of(restarted.await.unwrap().unwrap()).await;
-    let (mut stream, mut text) = (follow(&server, "stream?place=earliest", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("stream?place=earliest", None).await, String::new());
     for wanted in ["p0-value", "p2-value", "event: down\ndata: {\"partition\":1,\"problem\":{\"title\":\"ReadOnly\""] {
         read_until(&mut stream, &mut text, wanted).await;
     }
     // While it waits, too.
-    write(&server, 2, "late").await;
+    server.write(2, "late").await;
     read_until(&mut stream, &mut text, "\"late\"}\n\n").await;
     let unknown = id_before(&text, "data: {\"partition\":2,\"offset\":1");
     assert!(unknown.ends_with(",1,-,2"), "{unknown}");
     for last in [last, unknown] {
-        write(&server, 0, "more").await;
-        let (mut stream, mut text) = (follow(&server, "stream", Some(&last)).await, String::new());
+        server.write(0, "more").await;
+        let (mut stream, mut text) = (server.follow("stream", Some(&last)).await, String::new());
         read_until(&mut stream, &mut text, "\"more\"}\n\n").await;
         read_until(&mut stream, &mut text, "event: down").await;
         assert!(!text.contains("event: error") && !text.contains("p0-value"), "{text}");
@@ -139,18 +124,18 @@ async fn who_knows_more_than_there_is_goes_on_at_the_end() {
     let server = Server::start().await;
     topic(&server, 1).await;
     for value in ["a", "b", "c"] {
-        write(&server, 0, value).await;
+        server.write(0, value).await;
     }
-    let (mut all, mut text) = (follow(&server, "stream?place=earliest", None).await, String::new());
+    let (mut all, mut text) = (server.follow("stream?place=earliest", None).await, String::new());
     read_until(&mut all, &mut text, "\"c\"").await;
     let id = id_before(&text, "\"c\"").replace(",3", ",51");
-    let mut one = follow(&server, "partitions/0/stream", Some("50")).await;
-    let mut all = follow(&server, "stream", Some(&id)).await;
+    let mut one = server.follow("partitions/0/stream", Some("50")).await;
+    let mut all = server.follow("stream", Some(&id)).await;
     let gap = "event: gap\ndata: {\"partition\":0,\"from\":51,\"next\":3,\"reason\":\"lost\"}\n\n";
     let (mut text, mut texts) = (String::new(), String::new());
     read_until(&mut one, &mut text, &format!("id: 2\n{gap}")).await;
     read_until(&mut all, &mut texts, gap).await;
-    write(&server, 0, "new").await;
+    server.write(0, "new").await;
     read_until(&mut one, &mut text, "\"new\"").await;
     read_until(&mut all, &mut texts, "\"new\"").await;
 }
@@ -162,10 +147,10 @@ async fn a_record_of_several_offsets_does_not_come_again() {
     append(&server, &ProducedFrame { record_count: 5, ..ProducedFrame::message(1, None, b"five") }).await;
     append(&server, &ProducedFrame::message(2, None, b"behind")).await;
     for path in ["partitions/0/stream?offset=0", "stream?place=earliest"] {
-        let (mut stream, mut text) = (follow(&server, path, None).await, String::new());
+        let (mut stream, mut text) = (server.follow(path, None).await, String::new());
         read_until(&mut stream, &mut text, "\"behind\"").await;
         let id = id_before(&text, "\"five\"");
-        let (mut stream, mut text) = (follow(&server, path, Some(&id)).await, String::new());
+        let (mut stream, mut text) = (server.follow(path, Some(&id)).await, String::new());
         read_until(&mut stream, &mut text, "\"behind\"").await;
         assert!(!text.contains("\"five\""), "{path}: {text}");
     }
@@ -175,32 +160,18 @@ async fn a_record_of_several_offsets_does_not_come_again() {
 async fn a_topic_that_grows_too_wide_is_told_at_once() {
     let server = Server::start().await;
     topic(&server, 2).await;
-    let (mut stream, mut text) = (follow(&server, "stream", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("stream", None).await, String::new());
     read_until(&mut stream, &mut text, ": here").await;
     server.json("PATCH", "/api/v1/topics/t", r#"{"partitions":257}"#).await.good();
-    write(&server, 0, "wakes").await;
+    server.write(0, "wakes").await;
     read_until(&mut stream, &mut text, "\"wakes\"").await;
     read_until(&mut stream, &mut text, "event: error\ndata: {\"title\":\"BadRequest\"").await;
     read_until(&mut stream, &mut text, "256").await;
 }
 
-/// With 64 KiB for all that HTTP holds.
-async fn narrow() -> Server {
-    let test = tokio::task::spawn_blocking(|| {
-        TestBroker::start_with(|config| {
-            config.limits.max_frame_bytes = 64 << 10;
-            config.limits.max_request_bytes = 128 << 10;
-            config.limits.max_inflight_bytes = 1 << 20;
-        })
-    });
-    let server = Server::of(test.await.unwrap().unwrap()).await;
-    assert_eq!(server.test.broker().max_loan_bytes(), 64 << 10);
-    server
-}
-
 #[tokio::test]
 async fn what_takes_more_memory_than_there_is_is_refused_and_streams_go_on_behind_it() {
-    let server = narrow().await;
+    let server = Server::narrow().await;
     topic(&server, 1).await;
     append(&server, &ProducedFrame::message(1, None, &[1; 60 << 10])).await;
     append(&server, &ProducedFrame::message(1, None, &[1; 12 << 10])).await;
@@ -224,7 +195,7 @@ async fn what_takes_more_memory_than_there_is_is_refused_and_streams_go_on_behin
     assert_eq!(read, 21);
     // Streams have a piece that need not be lent, and 64 KiB more.
     for path in ["partitions/0/stream?offset=0", "stream?place=earliest"] {
-        let (mut stream, mut text) = (follow(&server, path, None).await, String::new());
+        let (mut stream, mut text) = (server.follow(path, None).await, String::new());
         read_until(&mut stream, &mut text, "\"small\"").await;
         assert!(text.contains("{\"partition\":0,\"from\":0,\"next\":1,\"reason\":\"too_large\"}"), "{path}");
         assert_eq!(text.matches("data: {").count(), 23, "{path}");
@@ -241,7 +212,7 @@ async fn a_stream_waits_for_memory() {
     assert!(hog.grow(broker.max_loan_bytes()));
     let large = [vec![b'x'; 40 << 10], b"end".to_vec()].concat();
     append(&server, &ProducedFrame::message(1, None, &large)).await;
-    let (mut stream, mut text) = (follow(&server, "stream?place=earliest", None).await, String::new());
+    let (mut stream, mut text) = (server.follow("stream?place=earliest", None).await, String::new());
     read_until(&mut stream, &mut text, ": here\n\n").await;
     let early = tokio::time::timeout(Duration::from_millis(400), stream.read(&mut [0; 64])).await;
     assert!(early.is_err() || text.contains("event: error"), "{early:?}");

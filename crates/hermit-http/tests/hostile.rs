@@ -4,9 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use hermit_broker::testing::TestBroker;
 use hermit_http::HttpConfig;
-use support::{PATIENCE, Server};
+use support::{JSON, PATIENCE, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -77,11 +76,10 @@ async fn pages_of_other_sites_change_and_learn_nothing() {
         assert_eq!(server.send("POST", "/api/v1/topics/t/records", &types, one).await.problem(), (415, "content-type".into()));
         assert_eq!(server.send("POST", "/api/v1/topics", &types, r#"{"name":"x"}"#).await.problem(), (415, "content-type".into()));
     }
-    let json = "content-type: application/json";
     for origin in ["http://evil.example", "null", "https://127.0.0.1.evil.example"] {
         let origin = format!("origin: {origin}");
         assert_eq!(
-            server.send("POST", "/api/v1/topics", &[json, &origin], r#"{"name":"x"}"#).await.problem(),
+            server.send("POST", "/api/v1/topics", &[JSON, &origin], r#"{"name":"x"}"#).await.problem(),
             (403, "origin".into())
         );
     }
@@ -91,7 +89,7 @@ async fn pages_of_other_sites_change_and_learn_nothing() {
     }
     assert_eq!(server.test.broker().topics().len(), 1);
     let own = format!("origin: http://{}", server.address);
-    assert_eq!(server.send("POST", "/api/v1/topics", &[json, &own], r#"{"name":"x"}"#).await.status, 201);
+    assert_eq!(server.send("POST", "/api/v1/topics", &[JSON, &own], r#"{"name":"x"}"#).await.status, 201);
     assert_eq!(server.send("GET", "/api/v1/topics", &["host: localhost:1"], "").await.status, 200);
     let asked =
         server.send("OPTIONS", "/api/v1/topics", &["origin: http://evil.example", "access-control-request-method: POST"], "").await;
@@ -100,14 +98,7 @@ async fn pages_of_other_sites_change_and_learn_nothing() {
 
 #[tokio::test]
 async fn bodies_are_bounded_and_give_their_room_back() {
-    let test = tokio::task::spawn_blocking(|| {
-        TestBroker::start_with(|config| {
-            config.limits.max_frame_bytes = 64 << 10;
-            config.limits.max_request_bytes = 128 << 10;
-            config.limits.max_inflight_bytes = 1 << 20;
-        })
-    });
-    let server = Server::of(test.await.unwrap().unwrap()).await;
+    let server = Server::narrow().await;
     let broker = server.test.broker();
     let most = usize::try_from(broker.max_loan_bytes() / 4).unwrap();
     assert_eq!(most, 16 << 10);
@@ -118,9 +109,8 @@ async fn bodies_are_bounded_and_give_their_room_back() {
     );
     server.send("POST", "/api/v1/topics/t/records", &octets, vec![b'x'; most]).await.good();
     // Without a length, and without an end.
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/octet-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut stream = server.begin(head).await;
     let chunk = [b"1000\r\n", &[b'x'; 0x1000][..], b"\r\n"].concat();
     let mut answer = [0; 12];
     let flood = async {
@@ -149,10 +139,9 @@ async fn bodies_are_bounded_and_give_their_room_back() {
 async fn who_is_slow_is_cut_and_who_is_one_too_many_waits() {
     let short = Duration::from_millis(200);
     let config = HttpConfig { header_timeout: short, body_timeout: short, max_connections: 1, ..HttpConfig::default() };
-    let server = Server::with(TestBroker::start_async().await.unwrap(), config).await;
+    let server = Server::configured(config).await;
     let ends = async |request: &str| {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut stream = server.begin(request).await;
         let mut answer = String::new();
         drop(tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap());
         answer

@@ -1,32 +1,15 @@
 //! Who is let in, and may do what.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hermit_broker::testing::TestBroker;
 use serde_json::json;
-use support::{Server, read_until};
+use support::{JSON, PASSWORD, Server, basic, read_until};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
-
-const JSON: &str = "content-type: application/json";
-const PASSWORD: &str = "correct-horse-battery-staple";
-
-fn basic(user: &str, password: &str) -> String {
-    format!("authorization: Basic {}", STANDARD.encode(format!("{user}:{password}")))
-}
-
-async fn server() -> Server {
-    let test = tokio::task::spawn_blocking(|| TestBroker::start_with_logins("admin", PASSWORD));
-    Server::of(test.await.unwrap().unwrap()).await
-}
 
 /// So that what scrapes needs nobody's password who may do everything.
 #[tokio::test]
 async fn who_may_read_the_metrics_may_do_nothing_else() {
-    let server = server().await;
+    let server = Server::with_logins().await;
     let admin = basic("admin", PASSWORD);
     server.send("PUT", "/api/v1/users/prometheus", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
     let scraper = basic("prometheus", "a-long-enough-password");
@@ -54,7 +37,7 @@ async fn who_may_read_the_metrics_may_do_nothing_else() {
 
 #[tokio::test]
 async fn logins_and_rights_are_those_of_the_native_port() {
-    let server = server().await;
+    let server = Server::with_logins().await;
     let admin = basic("admin", PASSWORD);
     for open in ["/healthz", "/readyz", "/api/v1/openapi.json", "/api/v1"] {
         assert_eq!(server.get(open).await.status, 200, "{open}");
@@ -130,7 +113,7 @@ async fn logins_and_rights_are_those_of_the_native_port() {
 
 #[tokio::test]
 async fn who_guesses_waits_and_gets_no_word_of_it() {
-    let server = server().await;
+    let server = Server::with_logins().await;
     let mut words = std::collections::BTreeSet::new();
     let mut statuses = Vec::new();
     for guess in 0..60 {
@@ -151,18 +134,15 @@ async fn who_guesses_waits_and_gets_no_word_of_it() {
 
 #[tokio::test]
 async fn a_stream_ends_when_its_right_is_taken_back() {
-    let server = server().await;
+    let server = Server::with_logins().await;
     let admin = basic("admin", PASSWORD);
     server.send("PUT", "/api/v1/users/anna", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
     server.send("POST", "/api/v1/topics", &[JSON, &admin], r#"{"name":"t"}"#).await.good();
     let rules = r#"{"rules":[{"principal":"anna","resource":"topic","name":"t","operations":["consume"]}]}"#;
     server.send("POST", "/api/v1/rules", &[JSON, &admin], rules).await.good();
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
     let anna = basic("anna", "a-long-enough-password");
-    stream
-        .write_all(format!("GET /api/v1/topics/t/partitions/0/stream HTTP/1.1\r\nhost: localhost\r\n{anna}\r\n\r\n").as_bytes())
-        .await
-        .unwrap();
+    let request = format!("GET /api/v1/topics/t/partitions/0/stream HTTP/1.1\r\nhost: localhost\r\n{anna}\r\n\r\n");
+    let mut stream = server.begin(&request).await;
     let mut text = String::new();
     read_until(&mut stream, &mut text, ": here").await;
     server.send("POST", "/api/v1/topics/t/records", &[JSON, &admin], r#"{"value":"first"}"#).await.good();
@@ -175,7 +155,7 @@ async fn a_stream_ends_when_its_right_is_taken_back() {
 
 #[tokio::test]
 async fn what_was_allowed_before_a_body_came_is_looked_at_again() {
-    let server = server().await;
+    let server = Server::with_logins().await;
     let (admin, anna) = (basic("admin", PASSWORD), basic("anna", "a-long-enough-password"));
     server.send("POST", "/api/v1/topics", &[JSON, &admin], r#"{"name":"t"}"#).await.good();
     let rules = r#"{"rules":[{"principal":"anna","resource":"topic","name":"t","operations":["administer"]}]}"#;
@@ -187,12 +167,11 @@ async fn what_was_allowed_before_a_body_came_is_looked_at_again() {
         for ends_login in [false, true] {
             server.send("PUT", "/api/v1/users/anna", &[JSON, &admin], r#"{"password":"a-long-enough-password"}"#).await.good();
             server.send("POST", "/api/v1/rules", &[JSON, &admin], rules).await.good();
-            let mut slow = TcpStream::connect(server.address).await.unwrap();
             let length = body.len();
             let head = format!(
                 "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{anna}\r\n{JSON}\r\ncontent-length: {length}\r\nexpect: 100-continue\r\n\r\n"
             );
-            slow.write_all(head.as_bytes()).await.unwrap();
+            let mut slow = server.begin(&head).await;
             let mut text = String::new();
             // Said when the body is asked for: who sends it is let in by then.
             read_until(&mut slow, &mut text, "100 Continue").await;

@@ -5,12 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hermit_broker::testing::TestBroker;
 use hermit_broker::{Broker, TopicConfig};
-use support::{PATIENCE, Server};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use support::{PASSWORD, PATIENCE, Server, basic};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 async fn eventually(is: impl Fn() -> bool) {
@@ -36,12 +33,10 @@ async fn told_at_a_stop(broker: &Broker, client: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_a_body_that_does_not_come() {
-    let started = || TestBroker::start_with(|config| config.limits.drain_timeout = 3 * PATIENCE);
-    let server = Server::of(tokio::task::spawn_blocking(started).await.unwrap().unwrap()).await;
+    let server = Server::start_with(|config| config.limits.drain_timeout = 3 * PATIENCE).await;
     let broker = server.test.broker();
-    let mut slow = TcpStream::connect(server.address).await.unwrap();
     let head = "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/octet-stream\r\ncontent-length: 100000\r\n\r\nfirst";
-    slow.write_all(head.as_bytes()).await.unwrap();
+    let mut slow = server.begin(head).await;
     eventually(|| broker.inflight_bytes() > 0).await;
     let answer = told_at_a_stop(broker, &mut slow).await;
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("ShuttingDown"), "{answer}");
@@ -49,17 +44,14 @@ async fn a_stop_does_not_wait_for_a_body_that_does_not_come() {
 
 #[tokio::test]
 async fn a_stop_lets_a_login_be_decided_and_what_it_is_for_be_done() {
-    let password = "correct-horse-battery-staple";
-    let started = move || TestBroker::start_with_logins("admin", password);
-    let server = Server::of(tokio::task::spawn_blocking(started).await.unwrap().unwrap()).await;
+    let server = Server::with_logins().await;
     let broker = server.test.broker();
     broker.create_topic("t", 1, &TopicConfig::default()).unwrap();
-    let mut client = TcpStream::connect(server.address).await.unwrap();
-    let login = STANDARD.encode(format!("admin:{password}"));
+    let login = basic("admin", PASSWORD);
     let request = format!(
-        "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Basic {login}\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\nfirst"
+        "POST /api/v1/topics/t/records HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{login}\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\nfirst"
     );
-    client.write_all(request.as_bytes()).await.unwrap();
+    let mut client = server.begin(&request).await;
     eventually(|| !broker.listed_connections(0, 10).0.is_empty()).await;
     // It has been read then; to be decided takes longer.
     for _ in 0..1000 {

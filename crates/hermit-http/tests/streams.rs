@@ -5,21 +5,7 @@ mod support;
 
 use serde_json::Value;
 use support::{Server, read_until};
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-
-async fn follow(server: &Server, query: &str, last: Option<&str>) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let last = last.map(|last| format!("last-event-id: {last}\r\n")).unwrap_or_default();
-    let request = format!("GET /api/v1/topics/t/stream{query} HTTP/1.1\r\nhost: localhost\r\n{last}\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream
-}
-
-async fn write(server: &Server, partition: u32, value: &str) {
-    let body = format!(r#"{{"partition":{partition},"value":"{value}"}}"#);
-    server.json("POST", "/api/v1/topics/t/records", &body).await.good();
-}
 
 /// Ids and records of the events so far.
 fn events(text: &str) -> Vec<(Option<String>, Value)> {
@@ -48,15 +34,15 @@ async fn all_partitions_come_in_one_stream_that_goes_on_where_it_was_cut() {
     let server = Server::start().await;
     server.json("POST", "/api/v1/topics", r#"{"name":"t","partitions":3}"#).await.good();
     for number in 0..9 {
-        write(&server, number % 3, &format!("v{number}")).await;
+        server.write(number % 3, &format!("v{number}")).await;
     }
-    let mut stream = follow(&server, "?place=earliest", None).await;
+    let mut stream = server.follow("stream?place=earliest", None).await;
     let mut text = String::new();
     for number in 0..9 {
         read_until(&mut stream, &mut text, &format!("\"v{number}\"")).await;
     }
     read_until(&mut stream, &mut text, "\n\n").await;
-    write(&server, 1, "late").await;
+    server.write(1, "late").await;
     read_until(&mut stream, &mut text, "\"late\"}\n\n").await;
     let all = events(&text);
     let values = |events: &[(Option<String>, Value)]| {
@@ -70,20 +56,20 @@ async fn all_partitions_come_in_one_stream_that_goes_on_where_it_was_cut() {
     assert_eq!(values(&all), expected, "{text}");
     // From every event on, exactly the others come.
     for cut in [0, 3, 5, 8] {
-        let mut stream = follow(&server, "", all[cut].0.as_deref()).await;
+        let mut stream = server.follow("stream", all[cut].0.as_deref()).await;
         let rest = read_events(&mut stream, expected.len() - cut - 1).await;
         assert_eq!(values(&[&all[..=cut], &rest].concat()), expected, "cut behind {cut}: {rest:?}");
     }
     // Partitions that are added are followed, and another topic of the same name is all new.
     server.json("PATCH", "/api/v1/topics/t", r#"{"partitions":4}"#).await.good();
-    write(&server, 3, "grown").await;
-    write(&server, 0, "wakes").await;
+    server.write(3, "grown").await;
+    server.write(0, "wakes").await;
     read_until(&mut stream, &mut text, "\"grown\"").await;
     let last = events(&text).last().unwrap().0.clone();
     server.send("DELETE", "/api/v1/topics/t", &[], "").await;
     server.json("POST", "/api/v1/topics", r#"{"name":"t","partitions":3}"#).await.good();
-    write(&server, 2, "anew").await;
-    let mut stream = follow(&server, "", last.as_deref()).await;
+    server.write(2, "anew").await;
+    let mut stream = server.follow("stream", last.as_deref()).await;
     read_until(&mut stream, &mut String::new(), "\"anew\"").await;
 }
 
@@ -104,14 +90,14 @@ async fn what_cannot_be_streamed_is_told() {
     }
     // What retention has deleted is told, and the others go on.
     for value in ["gone", "gone", "kept"] {
-        write(&server, 0, value).await;
+        server.write(0, value).await;
     }
-    let mut stream = follow(&server, "?place=earliest", None).await;
+    let mut stream = server.follow("stream?place=earliest", None).await;
     let mut text = String::new();
     read_until(&mut stream, &mut text, "\"kept\"").await;
     let first = events(&text)[0].0.clone();
     server.json("POST", "/api/v1/topics/t/partitions/0/trim", r#"{"before":2}"#).await.good();
-    let mut stream = follow(&server, "", first.as_deref()).await;
+    let mut stream = server.follow("stream", first.as_deref()).await;
     let mut text = String::new();
     read_until(&mut stream, &mut text, "\"kept\"").await;
     assert!(text.contains("event: gap\ndata: {\"partition\":0,\"from\":1,\"next\":2,\"reason\":\"deleted\"}\n\n"), "{text}");

@@ -12,6 +12,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hermit_broker::BrokerConfig;
 use hermit_broker::testing::TestBroker;
 use hermit_http::{HttpConfig, HttpServer};
 use serde_json::Value;
@@ -21,6 +24,14 @@ use tokio::task::JoinHandle;
 
 /// Long enough for a loaded machine; a test that needs it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const JSON: &str = "content-type: application/json";
+/// That of `admin`, where people log in.
+pub const PASSWORD: &str = "correct-horse-battery-staple";
+
+/// A header that logs in.
+pub fn basic(user: &str, password: &str) -> String {
+    format!("authorization: Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
 
 pub struct Server {
     pub test: TestBroker,
@@ -39,6 +50,34 @@ impl Server {
         Self::of(TestBroker::start_async().await.unwrap()).await
     }
 
+    /// Of a broker with other settings.
+    pub async fn start_with(change: impl FnOnce(&mut BrokerConfig) + Send + 'static) -> Self {
+        let started = tokio::task::spawn_blocking(|| TestBroker::start_with(change));
+        Self::of(started.await.unwrap().unwrap()).await
+    }
+
+    /// Where `admin` logs in with [`PASSWORD`].
+    pub async fn with_logins() -> Self {
+        let started = tokio::task::spawn_blocking(|| TestBroker::start_with_logins("admin", PASSWORD));
+        Self::of(started.await.unwrap().unwrap()).await
+    }
+
+    /// With 64 KiB for all that HTTP holds.
+    pub async fn narrow() -> Self {
+        let server = Self::start_with(|config| {
+            config.limits.max_frame_bytes = 64 << 10;
+            config.limits.max_request_bytes = 128 << 10;
+            config.limits.max_inflight_bytes = 1 << 20;
+        });
+        let server = server.await;
+        assert_eq!(server.test.broker().max_loan_bytes(), 64 << 10);
+        server
+    }
+
+    pub async fn configured(config: HttpConfig) -> Self {
+        Self::with(TestBroker::start_async().await.unwrap(), config).await
+    }
+
     pub async fn of(test: TestBroker) -> Self {
         Self::with(test, HttpConfig::default()).await
     }
@@ -50,12 +89,31 @@ impl Server {
         Self { test, address, serving }
     }
 
+    /// A connection on which a request was sent, or a part of one.
+    pub async fn begin(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// A live stream of the topic `t`, which goes on behind the event `last`.
+    pub async fn follow(&self, path: &str, last: Option<&str>) -> TcpStream {
+        let last = last.map(|last| format!("last-event-id: {last}\r\n")).unwrap_or_default();
+        self.begin(&format!("GET /api/v1/topics/t/{path} HTTP/1.1\r\nhost: localhost\r\n{last}\r\n")).await
+    }
+
+    /// Writes a record to the topic `t`.
+    pub async fn write(&self, partition: u32, value: &str) {
+        let body = format!(r#"{{"partition":{partition},"value":"{value}"}}"#);
+        self.json("POST", "/api/v1/topics/t/records", &body).await.good();
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], "").await
     }
 
     pub async fn json(&self, method: &str, path: &str, body: &str) -> Answer {
-        self.send(method, path, &["content-type: application/json"], body).await
+        self.send(method, path, &[JSON], body).await
     }
 
     pub async fn send(&self, method: &str, path: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Answer {
