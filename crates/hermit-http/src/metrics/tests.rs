@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 use bytes::BytesMut;
-use hermit_broker::metrics::GroupMetrics;
+use hermit_broker::metrics::{BrokerMetrics, GroupMetrics, PartitionMetrics};
 use hermit_broker::proto::session::TopicConfig;
 use hermit_broker::proto::{GroupName, LeaderEpoch, Offset, PartitionId, ProducedFrame, TopicName};
 use hermit_broker::{BrokerConfig, Position};
@@ -25,6 +25,15 @@ fn broker(dir: &std::path::Path) -> Broker {
     let position = Position { topic, partition: PartitionId(1), offset: Offset(2), leader_epoch: LeaderEpoch::UNKNOWN };
     broker.commit(&GroupName::new("billing").unwrap(), &[position]).unwrap().wait().unwrap();
     broker
+}
+
+/// Its numbers, as if the topic had 3,000 partitions.
+fn wide(broker: &Broker) -> BrokerMetrics {
+    let mut metrics = broker.metrics();
+    let orders = metrics.topics.iter_mut().find(|topic| topic.topic.meta.name.as_str() == "orders").unwrap();
+    let one = orders.partitions[0];
+    orders.partitions = (0..3000).map(|number| PartitionMetrics { partition: PartitionId(number), ..one }).collect();
+    metrics
 }
 
 fn text(broker: &Broker, format: Format, shows_partitions: bool) -> String {
@@ -110,11 +119,7 @@ fn without_partitions_the_topics_stay() {
 fn pieces_are_small_and_make_the_same_text() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker(dir.path());
-    let mut metrics = broker.metrics();
-    let orders = metrics.topics.iter_mut().find(|topic| topic.topic.meta.name.as_str() == "orders").unwrap();
-    let one = orders.partitions[0];
-    orders.partitions =
-        (0..3000).map(|number| hermit_broker::metrics::PartitionMetrics { partition: PartitionId(number), ..one }).collect();
+    let mut metrics = wide(&broker);
     let few = metrics.topics.iter().find(|topic| topic.topic.meta.name.as_str() != "orders").unwrap().clone();
     metrics.topics.extend(std::iter::repeat_n(few, 3000));
     let billing = metrics.groups[0].clone();
@@ -171,11 +176,7 @@ fn listed(pieces: &[String]) -> BTreeMap<String, usize> {
 fn opentelemetry_gets_every_series_that_prometheus_gets_in_lists_of_bounded_size() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker(dir.path());
-    let mut metrics = broker.metrics();
-    let orders = metrics.topics.iter_mut().find(|topic| topic.topic.meta.name.as_str() == "orders").unwrap();
-    let one = orders.partitions[0];
-    orders.partitions =
-        (0..3000).map(|number| hermit_broker::metrics::PartitionMetrics { partition: PartitionId(number), ..one }).collect();
+    let metrics = wide(&broker);
     let shown = |format| {
         let process = ProcessMetrics::read().ok();
         Exposition::new(metrics.clone(), vec![(200, 7)], process, format, true).collect::<Vec<_>>()
