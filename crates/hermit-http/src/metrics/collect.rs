@@ -15,11 +15,8 @@ use super::families::{self, Family};
 /// All metrics as text, piece by piece. It holds the numbers of one moment, and nothing of the broker.
 pub(super) struct Exposition {
     metrics: BrokerMetrics,
-    /// Counts of answers over HTTP, by status.
-    responses: Vec<(u16, u64)>,
+    http: HttpMetrics,
     process: Option<ProcessMetrics>,
-    /// When the certificate ends to be valid that is shown over HTTP.
-    http_certificate_end: Option<SystemTime>,
     topics: Vec<TopicTotals>,
     groups: Vec<GroupTotals>,
     /// Empty where partitions are not shown.
@@ -29,6 +26,15 @@ pub(super) struct Exposition {
     step: usize,
     /// How far the metric at hand is, in samples.
     at: usize,
+}
+
+/// What the server over HTTP tells of itself.
+#[derive(Default)]
+pub(super) struct HttpMetrics {
+    /// Counts of answers, by status.
+    pub(super) responses: Vec<(u16, u64)>,
+    /// When the certificate ends to be valid that is shown.
+    pub(super) certificate_end: Option<SystemTime>,
 }
 
 /// A topic's partitions added up.
@@ -103,7 +109,7 @@ const LAST_STEP: usize = FIRST_GROUP_STEP + 7;
 impl Exposition {
     pub(super) fn new(
         metrics: BrokerMetrics,
-        responses: Vec<(u16, u64)>,
+        http: HttpMetrics,
         process: Option<ProcessMetrics>,
         format: Format,
         shows_partitions: bool,
@@ -113,26 +119,7 @@ impl Exposition {
         let names = metrics.topics.iter().map(|topic| (topic.topic.meta.id, &topic.topic.meta.name)).collect();
         let groups = metrics.groups.iter().flat_map(|group| group_totals(group, &names)).collect();
         let encoder = Encoder::new(format);
-        let http_certificate_end = None;
-        Self {
-            metrics,
-            responses,
-            process,
-            http_certificate_end,
-            topics,
-            groups,
-            partition_labels,
-            encoder,
-            shows_partitions,
-            step: 0,
-            at: 0,
-        }
-    }
-
-    /// With the certificate of HTTP, which ends to be valid then.
-    pub(super) const fn with_http_certificate(mut self, end: Option<SystemTime>) -> Self {
-        self.http_certificate_end = end;
-        self
+        Self { metrics, http, process, topics, groups, partition_labels, encoder, shows_partitions, step: 0, at: 0 }
     }
 
     /// Goes on with the step at hand, until it is done or a piece is full.
@@ -146,10 +133,10 @@ impl Exposition {
                 let process_start = self.process.as_ref().map(|process| epoch_nanos(process.start_time_seconds));
                 self.encoder.count_since(process_start.unwrap_or(since).min(since));
                 self.encoder.begin(&families::HTTP_RESPONSES);
-                for (code, count) in &self.responses {
+                for (code, count) in &self.http.responses {
                     self.encoder.sample(&Labels::of([("code", code.to_string().as_str())]), count);
                 }
-                certificates(&mut self.encoder, [("native", self.metrics.certificate_end), ("http", self.http_certificate_end)]);
+                certificates(&mut self.encoder, [("native", self.metrics.certificate_end), ("http", self.http.certificate_end)]);
                 if let Some(process) = &self.process {
                     show_process(&mut self.encoder, process);
                 }

@@ -149,8 +149,7 @@ impl Encoder {
         let (kind, help) = (family.kind.name(), family.help);
         let name = if self.format == Format::OpenMetrics { family.name.to_owned() } else { self.sample_name.clone() };
         // OpenMetrics lets a unit be told where the name ends with it.
-        let unit = ["seconds", "bytes"].into_iter().find(|unit| family.name.ends_with(unit));
-        if let Some(unit) = unit.filter(|_| self.format == Format::OpenMetrics) {
+        if let Some(unit) = family.unit().filter(|_| self.format == Format::OpenMetrics) {
             self.put(format_args!("# UNIT {name} {unit}\n"));
         }
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));

@@ -130,6 +130,11 @@ impl Family {
         }
     }
 
+    /// What its value is counted in, where the name ends with that.
+    pub(crate) fn unit(&self) -> Option<&'static str> {
+        ["seconds", "bytes"].into_iter().find(|unit| self.name.ends_with(unit))
+    }
+
     /// The names of its series.
     pub(crate) fn queried_names(&self) -> Vec<String> {
         match self.kind {

@@ -26,7 +26,7 @@ use hermit_broker::log::{Clock as _, SystemClock};
 use hermit_broker::metrics::ProcessMetrics;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::collect::Exposition;
+use self::collect::{Exposition, HttpMetrics};
 use self::encode::Format;
 pub(crate) use self::responses::Responses;
 use crate::blocking::blocking;
@@ -69,29 +69,32 @@ impl Scrapes {
         };
         let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
         let format = Format::negotiate(&accept.join(","));
-        let (shows_partitions, responses) = (standing.shows_partitions(), standing.responses().read());
-        let certificate_end = certificate_end(standing);
+        let (shows_partitions, http) = (standing.shows_partitions(), HttpMetrics::read(standing));
         // It looks at every partition, and may read logs.
-        let exposition = blocking(move || Ok(exposition(&broker, responses, format, shows_partitions))).await?;
-        let exposition = exposition.with_http_certificate(certificate_end);
+        let exposition = blocking(move || Ok(exposition(&broker, http, format, shows_partitions))).await?;
         let body = Body::from_stream(Pieces { exposition, _permit: permit });
         Ok(([(header::CONTENT_TYPE, format.content_type())], body).into_response())
     }
 }
 
-fn exposition(broker: &Broker, responses: Vec<(u16, u64)>, format: Format, shows_partitions: bool) -> Exposition {
+fn exposition(broker: &Broker, http: HttpMetrics, format: Format, shows_partitions: bool) -> Exposition {
     let process = ProcessMetrics::read();
     if let Err(error) = &process {
         tracing::debug!(%error, "there are no metrics of the process");
     }
-    Exposition::new(broker.metrics(), responses, process.ok(), format, shows_partitions)
+    Exposition::new(broker.metrics(), http, process.ok(), format, shows_partitions)
 }
 
 /// All metrics as OpenTelemetry has them: lists of `Metric` in the JSON encoding of OTLP, each of about 1 MiB.
 pub(crate) fn otlp(broker: &Broker, standing: &Standing) -> impl Iterator<Item = String> + use<> {
     let format = Format::Otlp { at: SystemClock.now() };
-    let exposition = exposition(broker, standing.responses().read(), format, standing.shows_partitions());
-    exposition.with_http_certificate(certificate_end(standing))
+    exposition(broker, HttpMetrics::read(standing), format, standing.shows_partitions())
+}
+
+impl HttpMetrics {
+    fn read(standing: &Standing) -> Self {
+        Self { responses: standing.responses().read(), certificate_end: certificate_end(standing) }
+    }
 }
 
 /// Of the one that is shown over HTTP.

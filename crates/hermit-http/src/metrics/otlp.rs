@@ -43,7 +43,7 @@ impl Points {
         let Some(family) = self.family else { return };
         let value = value.to_string();
         // One metric has points of one kind, whatever fraction a number of seconds happens to have.
-        let is_whole = !family.name.ends_with("seconds") && value.parse::<i64>().is_ok();
+        let is_whole = family.unit() != Some("seconds") && value.parse::<i64>().is_ok();
         if !is_whole && !value.parse::<f64>().is_ok_and(f64::is_finite) {
             return;
         }
@@ -93,7 +93,7 @@ impl Points {
         text.push(if text.is_empty() { '[' } else { ',' });
         let (name, help) = (family.name, family.help);
         put(text, format_args!("{{\"name\":\"{name}\",\"description\":\"{help}\""));
-        if let Some(unit) = unit(name) {
+        if let Some(unit) = family.unit().map(in_ucum) {
             put(text, format_args!(",\"unit\":\"{unit}\""));
         }
         match family.kind {
@@ -114,10 +114,13 @@ impl Points {
     }
 }
 
-/// In the words of UCUM, where the name ends with one.
-fn unit(name: &str) -> Option<&'static str> {
-    let units = [("seconds", "s"), ("bytes", "By")];
-    units.into_iter().find_map(|(end, unit)| name.ends_with(end).then_some(unit))
+/// A unit in the words of UCUM.
+fn in_ucum(unit: &'static str) -> &'static str {
+    match unit {
+        "seconds" => "s",
+        "bytes" => "By",
+        other => other,
+    }
 }
 
 /// Labels as a list of attributes. What Prometheus has before a character that must not stand by itself, JSON has, too; JSON wants it of all control characters.

@@ -36,8 +36,13 @@ fn wide(broker: &Broker) -> BrokerMetrics {
     metrics
 }
 
+/// What HTTP tells of itself.
+fn http() -> HttpMetrics {
+    HttpMetrics { responses: vec![(200, 7)], certificate_end: None }
+}
+
 fn text(broker: &Broker, format: Format, shows_partitions: bool) -> String {
-    exposition(broker, vec![(200, 7)], format, shows_partitions).collect()
+    exposition(broker, http(), format, shows_partitions).collect()
 }
 
 /// The values by series.
@@ -126,7 +131,7 @@ fn pieces_are_small_and_make_the_same_text() {
     metrics.groups.extend(
         (0..3000).map(|number| GroupMetrics { name: GroupName::new(format!("billing-{number}")).unwrap(), ..billing.clone() }),
     );
-    let pieces: Vec<_> = Exposition::new(metrics, Vec::new(), None, Format::Prometheus, true).collect();
+    let pieces: Vec<_> = Exposition::new(metrics, HttpMetrics::default(), None, Format::Prometheus, true).collect();
     assert!(pieces.len() > 20 && pieces.iter().all(|piece| piece.len() < 2 * (64 << 10)), "{}", pieces.len());
     let text = pieces.concat();
     let shown: BTreeSet<_> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
@@ -179,7 +184,7 @@ fn opentelemetry_gets_every_series_that_prometheus_gets_in_lists_of_bounded_size
     let metrics = wide(&broker);
     let shown = |format| {
         let process = ProcessMetrics::read().ok();
-        Exposition::new(metrics.clone(), vec![(200, 7)], process, format, true).collect::<Vec<_>>()
+        Exposition::new(metrics.clone(), http(), process, format, true).collect::<Vec<_>>()
     };
     let pieces = shown(Format::Otlp { at: 1 });
     assert!(pieces.len() > 3 && pieces.iter().all(|piece| piece.len() < (1 << 20) + (4 << 10)), "{}", pieces.len());
@@ -242,7 +247,8 @@ fn scrape_of_10_000_partitions() {
         let mut times: Vec<_> = (0..7)
             .map(|_| {
                 let began = std::time::Instant::now();
-                let bytes: usize = exposition(&broker, Vec::new(), Format::OpenMetrics, true).map(|piece| piece.len()).sum();
+                let bytes: usize =
+                    exposition(&broker, HttpMetrics::default(), Format::OpenMetrics, true).map(|piece| piece.len()).sum();
                 (began.elapsed(), bytes)
             })
             .collect();
