@@ -17,8 +17,8 @@ use crate::problem::Problem;
 use crate::stage::Standing;
 use crate::stream::Pace;
 
-/// What is decoded takes as much again.
-const COPIES: u64 = 2;
+/// What is decoded takes as much again: so many copies are lent as a body comes.
+pub(crate) const COPIES: u64 = 2;
 
 /// What a body has left to come once the broker stops: it is refused then, so that no slow client makes a stop long, and may be sent again.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -27,7 +27,15 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    _loan: Loan,
+    loan: Loan,
+}
+
+impl Received {
+    /// Takes room for so many copies more, for as long as it is there.
+    pub(crate) fn lend_copies(&mut self, copies: u64) -> Result<(), Problem> {
+        let has_room = self.loan.grow((self.bytes.len() as u64).saturating_mul(copies));
+        if has_room { Ok(()) } else { Err(Problem::throttled_body()) }
+    }
 }
 
 /// Reads a whole body of `most` bytes, or as many as there can be room for.
@@ -71,8 +79,7 @@ pub(crate) async fn receive(
             return Err(too_large());
         }
         if !loan.grow(more.saturating_mul(COPIES)) {
-            let detail = "the broker's memory budget for requests is used up (max_inflight_bytes)";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable());
+            return Err(Problem::throttled_body());
         }
         // Most bodies come in one piece, which is then not copied.
         match only.take() {
@@ -84,7 +91,7 @@ pub(crate) async fn receive(
             }
         }
     }
-    Ok(Received { bytes: only.unwrap_or_else(|| received.freeze()), _loan: loan })
+    Ok(Received { bytes: only.unwrap_or_else(|| received.freeze()), loan })
 }
 
 fn late() -> Problem {

@@ -83,13 +83,16 @@ impl Problem {
 
     /// There is no memory for an answer now.
     pub(crate) fn throttled() -> Self {
-        let detail = "the broker's memory budget for answers is used up (max_inflight_bytes)";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable()
+        Self::no_memory_for("answers")
     }
 
     /// There is no memory for a request now.
     pub(crate) fn throttled_body() -> Self {
-        let detail = "the broker's memory budget for requests is used up (max_inflight_bytes)";
+        Self::no_memory_for("requests")
+    }
+
+    fn no_memory_for(what: &str) -> Self {
+        let detail = format!("the broker's memory budget for {what} is used up (max_inflight_bytes)");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Throttled", detail).retryable()
     }
 

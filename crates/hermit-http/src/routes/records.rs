@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json as Answer;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::partitions::{at_time, find};
+use crate::answer::Answer;
 use crate::auth::Client;
 use crate::blocking::{blocking, searching};
 use crate::body::{self, Received, media_type, receive};
@@ -31,8 +31,6 @@ use crate::stage::Standing;
 
 /// A body, what is unescaped of it, the record set, and the frame.
 const COPIES: u64 = 4;
-/// Those that are lent as it comes.
-const RECEIVED_COPIES: u64 = 2;
 /// From here on a body is decoded on a thread of its own.
 const SMALL_BODY_BYTES: usize = 64 << 10;
 /// Headers of the request that become headers of the record, in a raw produce.
@@ -82,22 +80,15 @@ pub(super) async fn produce(
         ));
     }
     let most = client.broker.max_loan_bytes() / COPIES;
-    let received = receive(body, &parts.headers, &client.broker, standing.config(), most).await?;
-    let mut room = Room::new(&client.broker, 0, 0);
-    room.take((received.bytes.len() as u64).saturating_mul(COPIES - RECEIVED_COPIES)).map_err(|_now| Problem::throttled_body())?;
+    let mut received = receive(body, &parts.headers, &client.broker, standing.config(), most).await?;
+    received.lend_copies(COPIES - body::COPIES)?;
     // A body may take its time.
     client.check_topic(&topic, AccessOperations::PRODUCE)?;
     let topic = to_write(&client, &topic).await?;
     let caller = client.caller.clone();
     let small = received.bytes.len() < SMALL_BODY_BYTES;
     let work = move || {
-        let appending = if is_json {
-            append_json(&caller, &topic, &received)
-        } else {
-            append_raw(&caller, &topic, &received, &raw, &parts.headers)
-        };
-        drop(room);
-        appending
+        if is_json { append_json(&caller, &topic, &received) } else { append_raw(&caller, &topic, &received, &raw, &parts.headers) }
     };
     let appending = if small { work()? } else { blocking(work).await? };
     Ok(Answer(appending.stored().await?))
