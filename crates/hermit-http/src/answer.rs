@@ -5,18 +5,14 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Body as _;
 use serde::Serialize;
 
+use crate::held::Large;
+
 /// Larger ones count in the broker's budget until they are written.
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// JSON.
 #[derive(Debug)]
 pub(crate) struct Answer<T>(pub(crate) T);
-
-/// Marks an answer that is to count in the budget with so many bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Large {
-    pub(crate) bytes: u64,
-}
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {

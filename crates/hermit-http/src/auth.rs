@@ -12,9 +12,10 @@ use hermit_broker::proto::session::AccessOperations;
 use hermit_broker::{Broker, Caller, LoginRefused, Shown};
 use zeroize::Zeroizing;
 
+use crate::held::Held;
 use crate::listing::Listing;
 use crate::problem::Problem;
-use crate::server::{Held, Peer};
+use crate::server::Peer;
 use crate::stage::{Stage, Standing};
 
 /// A client that was let in, and the broker that it talks to. A stop of the broker waits until its answer is out.

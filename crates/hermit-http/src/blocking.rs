@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hermit_broker::Broker;
 
+use crate::held::Held;
 use crate::problem::Problem;
-use crate::server::Held;
 
 tokio::task_local! {
     /// What the request at hand holds.

@@ -25,7 +25,7 @@ pub(crate) struct Door {
 
 #[derive(Debug, Default)]
 struct State {
-    places: HashMap<u64, Held>,
+    places: HashMap<u64, Inside>,
     by_address: HashMap<Network, Counts>,
     /// Those that wait for a request or within their handshake, by when they began to.
     waiting: BTreeMap<u64, u64>,
@@ -35,7 +35,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Held {
+struct Inside {
     network: Network,
     /// Its number among those that wait, while it does.
     waits: Option<u64>,
@@ -61,11 +61,15 @@ impl Network {
     }
 }
 
+/// How many of so many places requests can take, be it of all or of those of one address. The rest is there for who asks whether the broker lives.
+fn for_requests(places: usize) -> usize {
+    places - (places / 16).clamp(1, 64)
+}
+
 impl Door {
     pub(crate) fn new(config: &HttpConfig) -> Arc<Self> {
         let max = config.max_connections.max(1);
-        // What no request can take is there for who asks whether the broker lives.
-        let requests = (max - (max / 16).clamp(1, 64)).max(1);
+        let requests = for_requests(max).max(1);
         let room = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         Arc::new(Self {
             max,
@@ -101,7 +105,7 @@ impl Door {
             return None;
         }
         let (number, put_out) = (state.number(), Arc::new(Notify::new()));
-        state.places.insert(number, Held { network, waits: None, put_out: Arc::clone(&put_out) });
+        state.places.insert(number, Inside { network, waits: None, put_out: Arc::clone(&put_out) });
         state.by_address.entry(network).or_default().all += 1;
         state.wait(number);
         Some(Place { door: Arc::clone(self), number, put_out })
@@ -175,7 +179,7 @@ impl State {
         })
     }
 
-    fn leave(&mut self, place: u64) -> Option<Held> {
+    fn leave(&mut self, place: u64) -> Option<Inside> {
         self.wait_no_more(place);
         self.shaking.remove(&place);
         let held = self.places.remove(&place)?;
@@ -218,10 +222,9 @@ impl Place {
     /// The connection has a request, until what this gives is dropped; `None` where there are too many, of all or of its address.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Busy> {
         let permit = Arc::clone(&self.door.requests).try_acquire_owned().ok()?;
-        let max = self.door.max_per_address();
+        let most = for_requests(self.door.max_per_address());
         let mut state = self.door.state.lock();
-        // As of all places: what no request of the address can take lets its probes in.
-        if state.busy_beside(self.number)? >= max - (max / 16).clamp(1, 64) {
+        if state.busy_beside(self.number)? >= most {
             return None;
         }
         state.wait_no_more(self.number);

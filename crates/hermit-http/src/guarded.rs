@@ -10,7 +10,7 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::server::Held;
+use crate::held::Held;
 
 /// What the last answer of a connection holds once all of it was handed on, which is before it was written: answers of one piece are handed on at once.
 #[derive(Debug, Clone, Default)]

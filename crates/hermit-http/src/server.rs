@@ -9,22 +9,21 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Response};
-use hermit_broker::{Broker, Loan, StartProgress, StopHold};
+use hermit_broker::{Broker, StartProgress};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
-use crate::answer::Large;
 use crate::blocking::holding;
 use crate::config::HttpConfig;
-use crate::door::{Busy, Place};
+use crate::door::Place;
 use crate::guarded::{Guarded, Unwritten, Written};
+use crate::held::{Endless, Held, Large};
 use crate::listing::Listing;
 use crate::problem::Problem;
 use crate::router::{is_health, router};
@@ -49,45 +48,6 @@ pub(crate) struct Peer {
     /// Whether they must not, and can.
     pub(crate) wants_tls: bool,
 }
-
-/// What a request holds until its answer is out.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    busy: Option<Busy>,
-    /// From before the login on.
-    of_broker: Mutex<Option<OfBroker>>,
-}
-
-/// What a request holds of the broker that it talks to.
-#[derive(Debug)]
-struct OfBroker {
-    /// None for what is endless.
-    stop: Option<StopHold>,
-    loan: Loan,
-    max_loan_bytes: u64,
-}
-
-impl Held {
-    /// The broker waits with a stop.
-    pub(crate) fn is_of(&self, broker: &Broker) {
-        let (stop, loan, max_loan_bytes) = (Some(broker.hold_stop()), broker.loan(), broker.max_loan_bytes());
-        *self.of_broker.lock() = Some(OfBroker { stop, loan, max_loan_bytes });
-    }
-
-    fn lets_stop(&self) {
-        let stop = self.of_broker.lock().as_mut().and_then(|of| of.stop.take());
-        drop(stop);
-    }
-
-    /// Takes room for an answer: for one that is very large half of all there is. Answers whether there is as much.
-    fn takes_room(&self, bytes: u64) -> bool {
-        self.of_broker.lock().as_mut().is_none_or(|of| of.loan.grow(bytes.min(of.max_loan_bytes / 2)))
-    }
-}
-
-/// Marks an answer that a stop of the broker need not wait for: it has no end of its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Endless;
 
 /// An HTTP server for a broker that may still be being opened. Cheap to clone; all clones are the same server.
 #[derive(Debug, Clone)]
@@ -201,16 +161,14 @@ impl Serving {
     async fn answer(mut self, mut request: Request<Incoming>, peer: Peer) -> Result<Response<Guarded>, Infallible> {
         // Who asks anew before it has taken the answer does not wait for that.
         self.unwritten.give_back();
-        let mut held = Held::default();
-        if !is_health(request.uri().path()) {
-            held.busy = self.place.begin();
-            if held.busy.is_none() {
-                let problem = Problem::busy("too many requests are under way: try again, or stream and wait less");
-                return Ok(problem.into_response().map(|body| Guarded::new(body, None, self.unwritten)));
-            }
+        let is_health = is_health(request.uri().path());
+        let busy = if is_health { None } else { self.place.begin() };
+        if busy.is_none() && !is_health {
+            let problem = Problem::busy("too many requests are under way: try again, or stream and wait less");
+            return Ok(problem.into_response().map(|body| Guarded::new(body, None, self.unwritten)));
         }
         self.listing.list(peer);
-        let held = Arc::new(held);
+        let held = Arc::new(Held::new(busy));
         request.extensions_mut().insert(Arc::clone(&self.listing));
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(Arc::clone(&held));

@@ -24,10 +24,10 @@ use super::partitions::{at_time, find};
 use super::records::begin;
 use crate::auth::Client;
 use crate::blocking::searching;
+use crate::held::Endless;
 use crate::params::{Path, Query};
 use crate::problem::Problem;
 use crate::records::Form;
-use crate::server::Endless;
 use crate::stage::Standing;
 
 /// Where a stream begins, and how it tells values.

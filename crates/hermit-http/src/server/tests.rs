@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use axum::Extension;
 use axum::routing::get;
 use hermit_broker::testing::TestBroker;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::*;
