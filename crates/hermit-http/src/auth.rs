@@ -28,13 +28,13 @@ pub(crate) struct Client {
 impl Client {
     /// Whether something may be done with a topic of that name, by the users and rules that hold now: what was allowed when the request began need not be
     /// once its body is here.
-    pub(crate) fn check_topic(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
+    pub(crate) fn check_topic_now(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
         self.renew()?;
         Ok(self.caller.check_topic(name, operation)?)
     }
 
     /// The same of a group.
-    pub(crate) fn check_group(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
+    pub(crate) fn check_group_now(&mut self, name: &str, operation: AccessOperations) -> Result<(), Problem> {
         self.renew()?;
         Ok(self.caller.check_group(name, operation)?)
     }

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use hermit_broker::Topic;
 use hermit_broker::proto::TopicId;
-use hermit_broker::{Loan, Topic};
 use serde::Serialize;
 
-use super::follow::Followed;
+use super::followed::Followed;
 use crate::fetch::Why;
 use crate::problem::Problem;
 use crate::records::RecordOut;
@@ -175,19 +175,4 @@ pub(super) fn error(problem: &Problem) -> Vec<u8> {
 fn named(name: &str, data: &impl Serialize, out: &mut Vec<u8>) -> Result<(), Problem> {
     let json = serde_json::to_string(data).map_err(|_impossible| Problem::internal())?;
     write!(out, "event: {name}\ndata: {json}\n\n").map_err(|_impossible| Problem::internal())
-}
-
-/// What is sent: given back when the last of it was.
-#[derive(Debug)]
-pub(super) struct Lent {
-    pub(super) text: Vec<u8>,
-    pub(super) _loan: Loan,
-    /// Counts what is on its way.
-    pub(super) _on_its_way: std::sync::Arc<()>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.text
-    }
 }

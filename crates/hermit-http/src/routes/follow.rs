@@ -1,18 +1,17 @@
 //! Reading what the client of a live stream follows.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hermit_broker::proto::TopicName;
 use hermit_broker::proto::session::AccessOperations;
-use hermit_broker::proto::{Offset, TopicName};
-use hermit_broker::{Broker, BrokerError, Caller, Partition};
+use hermit_broker::{BrokerError, Loan};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::event::{self, BREAK_BYTES, Ids, Lent};
+use super::event::{self, BREAK_BYTES, Ids};
+use super::followed::{Followed, any_moves, check_partitions};
 use crate::auth::Client;
 use crate::blocking::searching;
 use crate::fetch::{self, Most, Piece, Stop, Why};
@@ -30,77 +29,10 @@ const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// A client that takes this long for a piece does not keep sets in memory.
 const SET_PATIENCE: Duration = Duration::from_secs(1);
-/// Most partitions of a stream: each event's id tells where to go on in each of them, and comes back in the head of a request.
-const MOST_PARTITIONS: usize = 256;
-
-/// Refuses topics that cannot be followed in one stream.
-pub(super) fn check_partitions(count: usize) -> Result<(), Problem> {
-    if count <= MOST_PARTITIONS {
-        return Ok(());
-    }
-    let detail =
-        format!("a stream has at most {MOST_PARTITIONS} partitions: follow them one by one, or as a group over the native port");
-    Err(Problem::bad("topic", detail))
-}
-
-/// A partition that is followed.
-#[derive(Debug)]
-pub(super) struct Followed {
-    pub(super) partition: Arc<Partition>,
-    /// The next offset to read; none where the partition could not be read when the stream began, nor is known from an earlier stream.
-    pub(super) next: Option<u64>,
-    /// The rest of a set of which a part was told.
-    open: Option<OpenSet>,
-    /// Why nothing more will come.
-    trouble: Option<Trouble>,
-}
-
-#[derive(Debug)]
-struct Trouble {
-    problem: Problem,
-    /// Whether what is there can be read all the same.
-    is_readable: bool,
-    is_told: bool,
-}
-
-impl Followed {
-    pub(super) const fn new(partition: Arc<Partition>, next: u64) -> Self {
-        Self { partition, next: Some(next), open: None, trouble: None }
-    }
-
-    /// From where `begin` says; a partition that cannot be read is followed as one from which nothing comes, and goes on at `last` another time.
-    pub(super) fn begin(
-        partition: &Arc<Partition>,
-        last: Option<u64>,
-        begin: impl FnOnce() -> Result<u64, BrokerError>,
-    ) -> Result<Self, Problem> {
-        match begin() {
-            Ok(next) => Ok(Self::new(Arc::clone(partition), next)),
-            Err(error @ BrokerError::UnknownTopic { .. }) => Err(error.into()),
-            Err(error) => {
-                let trouble = Trouble { problem: error.into(), is_readable: false, is_told: false };
-                Ok(Self { partition: Arc::clone(partition), next: last, open: None, trouble: Some(trouble) })
-            }
-        }
-    }
-
-    fn is_readable(&self) -> bool {
-        self.trouble.as_ref().is_none_or(|trouble| trouble.is_readable)
-    }
-
-    /// Whether there is something to be told.
-    fn is_ready(&self) -> Result<bool, BrokerError> {
-        if self.trouble.as_ref().is_some_and(|trouble| !trouble.is_told) {
-            return Ok(true);
-        }
-        Ok(self.is_readable() && self.next != Some(self.partition.bounds()?.high_watermark.0))
-    }
-}
 
 /// Reads what a client follows.
 pub(super) struct Follower {
-    caller: Caller,
-    broker: Broker,
+    client: Client,
     topic: String,
     ids: Ids,
     followed: Vec<Followed>,
@@ -121,8 +53,7 @@ impl Follower {
         form: Form,
         events: mpsc::Sender<Bytes>,
     ) -> Self {
-        let Client { caller, broker } = client;
-        Self { caller, broker, topic, ids, followed, turn: 0, form, events, on_its_way: Arc::default() }
+        Self { client, topic, ids, followed, turn: 0, form, events, on_its_way: Arc::default() }
     }
 
     /// Until the client goes, the broker stops, or something is wrong.
@@ -152,7 +83,7 @@ impl Follower {
     async fn place<'a>(&mut self, events: &'a mpsc::Sender<Bytes>) -> Option<mpsc::Permit<'a, Bytes>> {
         let quick = tokio::select! {
             quick = timeout(SET_PATIENCE, events.reserve()) => quick,
-            () = self.broker.stopping() => return None,
+            () = self.client.broker.stopping() => return None,
         };
         if let Ok(place) = quick {
             return place.ok();
@@ -160,13 +91,13 @@ impl Follower {
         self.close_sets();
         tokio::select! {
             place = events.reserve() => place.ok(),
-            () = self.broker.stopping() => None,
+            () = self.client.broker.stopping() => None,
         }
     }
 
     /// The next piece, which is empty where there was no room for it; none where the client has gone or the broker stops.
     async fn next_piece(&mut self) -> Result<Option<Bytes>, Problem> {
-        if self.broker.is_stopping() {
+        if self.client.broker.is_stopping() {
             return Ok(None);
         }
         self.follow_new_ones()?;
@@ -178,16 +109,13 @@ impl Follower {
                     self.lose(at, error, true)?;
                 },
                 () = sleep(ALIVE_INTERVAL) => {}
-                () = self.broker.stopping() => return Ok(None),
+                () = self.client.broker.stopping() => return Ok(None),
                 () = self.events.closed() => return Ok(None),
             }
             ready = self.ready()?;
         }
         // After the wait: what was allowed before it need not be now.
-        if !self.caller.renew() {
-            return Err(hermit_broker::LoginRefused::Wrong.into());
-        }
-        self.caller.check_topic(&self.topic, AccessOperations::CONSUME)?;
+        self.client.check_topic_now(&self.topic, AccessOperations::CONSUME)?;
         let Some(at) = ready else { return Ok(Some(alive())) };
         self.turn = at + 1;
         if let Some(told) = self.trouble_of(at)? {
@@ -198,7 +126,7 @@ impl Follower {
         }
         tokio::select! {
             () = sleep(ROOM_INTERVAL) => Ok(Some(Bytes::new())),
-            () = self.broker.stopping() => Ok(None),
+            () = self.client.broker.stopping() => Ok(None),
             () = self.events.closed() => Ok(None),
         }
     }
@@ -233,8 +161,7 @@ impl Follower {
             return Err(problem);
         }
         if let Some(followed) = self.followed.get_mut(at) {
-            followed.open = None;
-            followed.trouble = Some(Trouble { problem, is_readable, is_told: false });
+            followed.give_up(problem, is_readable);
         }
         Ok(())
     }
@@ -242,24 +169,23 @@ impl Follower {
     /// What is to be told of a partition from which nothing more comes, once.
     fn trouble_of(&mut self, at: usize) -> Result<Option<Bytes>, Problem> {
         let Some(followed) = self.followed.get_mut(at) else { return Ok(None) };
-        let Some(trouble) = followed.trouble.as_mut().filter(|trouble| !trouble.is_told) else { return Ok(None) };
-        trouble.is_told = true;
-        Ok(Some(event::down(followed.partition.id().0, &trouble.problem)?.into()))
+        let partition = followed.partition.id().0;
+        followed.untold_trouble().map(|problem| Ok(event::down(partition, problem)?.into())).transpose()
     }
 
     /// A stream from which nothing can come any more ends.
     fn check_that_some_move(&self) -> Result<(), Problem> {
-        if self.followed.iter().any(|followed| followed.trouble.is_none()) {
+        if self.followed.iter().any(Followed::moves) {
             return Ok(());
         }
-        let last = self.followed.iter().filter_map(|followed| followed.trouble.as_ref()).next_back();
-        Err(last.map_or_else(Problem::internal, |trouble| trouble.problem.clone()))
+        let last = self.followed.iter().filter_map(Followed::trouble).next_back();
+        Err(last.cloned().unwrap_or_else(Problem::internal))
     }
 
     /// Partitions that were added are followed from their beginning.
     fn follow_new_ones(&mut self) -> Result<(), Problem> {
         let Ids::OfTopic(id) = self.ids else { return Ok(()) };
-        let topic = self.broker.topic(&TopicName::new(&self.topic)?)?;
+        let topic = self.client.broker.topic(&TopicName::new(&self.topic)?)?;
         if topic.meta.id == id {
             // Who came again could not go on.
             check_partitions(topic.partitions().len())?;
@@ -275,7 +201,7 @@ impl Follower {
         let count = self.followed.len();
         let Some(followed) = self.followed.get_mut(at) else { return Err(Problem::internal()) };
         let next = followed.next.unwrap_or_default();
-        let (broker, partition, mut open) = (self.broker.clone(), Arc::clone(&followed.partition), followed.open.take());
+        let (broker, partition, mut open) = (self.client.broker.clone(), Arc::clone(&followed.partition), followed.open.take());
         let most = Most {
             bytes: PIECE_BYTES,
             records: PIECE_RECORDS,
@@ -286,7 +212,7 @@ impl Follower {
         };
         // What a client does not take is lent but for one piece.
         let free_bytes = if Arc::strong_count(&self.on_its_way) == 1 { PIECE_BYTES as u64 } else { 0 };
-        let (told, room, open) = searching(&self.broker, move || {
+        let (told, room, open) = searching(&self.client.broker, move || {
             let mut room = Room::new(&broker, free_bytes, PIECE_BYTES as u64);
             let told = fetch::read(&broker, &partition, next, most, &mut room, &mut open);
             Ok((told, room, open))
@@ -329,16 +255,16 @@ impl Follower {
         if text.is_empty() {
             return Ok(alive());
         }
-        Ok(Bytes::from_owner(Lent { text, _loan: loan, _on_its_way: Arc::clone(&self.on_its_way) }))
+        Ok(Bytes::from_owner(Sent { text, _loan: loan, _on_its_way: Arc::clone(&self.on_its_way) }))
     }
 
     /// Keeps the rest of a set, where there is room for it and for others.
     fn keep(&mut self, at: usize, open: Option<OpenSet>) {
-        let most_bytes = self.broker.max_loan_bytes() / 4;
+        let most_bytes = self.client.broker.max_loan_bytes() / 4;
         let kept = self.followed.iter().filter_map(|followed| followed.open.as_ref());
         let kept_bytes: u64 = kept.map(|set| set.bytes.len() as u64).sum();
         let fits = |set: &OpenSet| kept_bytes.saturating_add(set.bytes.len() as u64) <= most_bytes;
-        let open = open.filter(fits).and_then(|mut set| set.lend(&self.broker).then_some(set));
+        let open = open.filter(fits).and_then(|mut set| set.lend(&self.client.broker).then_some(set));
         if let Some(followed) = self.followed.get_mut(at) {
             followed.open = open;
         }
@@ -362,24 +288,19 @@ const fn alive() -> Bytes {
     Bytes::from_static(b": alive\n\n")
 }
 
-/// Resolves when there is something new in any of those that move, or one of them moves no more.
-async fn any_moves(followed: &[Followed]) -> (usize, Result<(), BrokerError>) {
-    let moving = followed.iter().enumerate().filter(|(_, followed)| followed.trouble.is_none());
-    let mut waits: Vec<_> = moving
-        .map(|(at, followed)| {
-            let behind = Offset(followed.next.unwrap_or_default().saturating_add(1));
-            (at, Box::pin(followed.partition.wait_for(behind)))
-        })
-        .collect();
-    poll_fn(|cx| {
-        for (at, wait) in &mut waits {
-            if let Poll::Ready(moved) = wait.as_mut().poll(cx) {
-                return Poll::Ready((*at, moved));
-            }
-        }
-        Poll::Pending
-    })
-    .await
+/// A piece on its way to the client: its room is given back when the last of it was sent.
+#[derive(Debug)]
+struct Sent {
+    text: Vec<u8>,
+    _loan: Loan,
+    /// Counts what is on its way.
+    _on_its_way: Arc<()>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 #[cfg(test)]

@@ -234,8 +234,8 @@ pub(super) struct Sought {
 pub(super) async fn seek(mut client: Client, Path(group): Path<String>, body: Unread) -> Result<Answer<Sought>, Problem> {
     client.caller.check_group(&group, AccessOperations::CONSUME)?;
     let seek: Seek = body.json(&client.broker).await?;
-    client.check_group(&group, AccessOperations::CONSUME)?;
-    client.check_topic(&seek.topic, AccessOperations::CONSUME)?;
+    client.check_group_now(&group, AccessOperations::CONSUME)?;
+    client.check_topic_now(&seek.topic, AccessOperations::CONSUME)?;
     if [seek.offset.is_some(), seek.time_ms.is_some(), seek.place.is_some()].iter().filter(|given| **given).count() != 1 {
         return Err(Problem::bad("offset", "give one of offset, time_ms and place"));
     }

@@ -5,6 +5,7 @@ mod connections;
 mod docs;
 mod event;
 mod follow;
+mod followed;
 mod groups;
 mod partitions;
 mod records;

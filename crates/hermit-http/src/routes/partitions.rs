@@ -58,7 +58,7 @@ pub(super) async fn trim(
 ) -> Result<Answer<Trimmed>, Problem> {
     client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let trim: Trim = body.json(&client.broker).await?;
-    client.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    client.check_topic_now(&topic, AccessOperations::ADMINISTER)?;
     let (partition, broker) = (find(&client, &topic, partition)?, client.broker.clone());
     blocking(move || {
         let before = Offset(trim.before.unwrap_or(u64::MAX));

@@ -65,7 +65,7 @@ pub(super) async fn produce(
     Query(raw): Query<RawRecord>,
     request: Request,
 ) -> Result<Answer<Stored>, Problem> {
-    client.check_topic(&topic, AccessOperations::PRODUCE)?;
+    client.caller.check_topic(&topic, AccessOperations::PRODUCE)?;
     let (parts, body) = request.into_parts();
     let media = media_type(&parts.headers);
     if TYPES_OF_FORMS.contains(&media.as_str()) {
@@ -83,7 +83,7 @@ pub(super) async fn produce(
     let mut received = receive(body, &parts.headers, &client.broker, standing.config(), most).await?;
     received.lend_copies(COPIES - body::COPIES)?;
     // A body may take its time.
-    client.check_topic(&topic, AccessOperations::PRODUCE)?;
+    client.check_topic_now(&topic, AccessOperations::PRODUCE)?;
     let topic = to_write(&client, &topic).await?;
     let caller = client.caller.clone();
     let small = received.bytes.len() < SMALL_BODY_BYTES;
@@ -218,7 +218,7 @@ pub(super) async fn fetch(
     Path((topic, partition)): Path<(String, u32)>,
     Query(query): Query<Fetch>,
 ) -> Result<Response, Problem> {
-    client.check_topic(&topic, AccessOperations::CONSUME)?;
+    client.caller.check_topic(&topic, AccessOperations::CONSUME)?;
     let most = query.most()?;
     let partition = find(&client, &topic, partition)?;
     let from = begin(&client.broker, &partition, query.offset, query.time_ms).await?;
@@ -229,7 +229,7 @@ pub(super) async fn fetch(
             waited = waited => if let Ok(reached) = waited { reached? },
             () = client.broker.stopping() => return Err(Problem::stopping()),
         }
-        client.check_topic(&topic, AccessOperations::CONSUME)?;
+        client.check_topic_now(&topic, AccessOperations::CONSUME)?;
     }
     let broker = client.broker.clone();
     let (body, loan) = searching(&client.broker, move || {

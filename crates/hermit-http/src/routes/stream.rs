@@ -18,7 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa::IntoParams;
 
 use super::event::Ids;
-use super::follow::{Followed, Follower, check_partitions};
+use super::follow::Follower;
+use super::followed::{Followed, check_partitions};
 use super::groups::Place;
 use super::partitions::{at_time, find};
 use super::records::begin;

@@ -34,7 +34,7 @@ pub(super) async fn list(client: Client, Query(page): Query<Page>) -> Result<Ans
 pub(super) async fn create(mut client: Client, body: Unread) -> Result<(StatusCode, Answer<TopicInfo>), Problem> {
     client.caller.check_some_topic(AccessOperations::CREATE)?;
     let new: NewTopic = body.json(&client.broker).await?;
-    client.check_topic(&new.name, AccessOperations::CREATE)?;
+    client.check_topic_now(&new.name, AccessOperations::CREATE)?;
     let broker = client.broker.clone();
     blocking(move || {
         let topic = broker.create_topic(&new.name, new.partitions, &new.settings.to_config())?;
@@ -56,7 +56,7 @@ pub(super) async fn describe(client: Client, Path(topic): Path<String>) -> Resul
 pub(super) async fn alter(mut client: Client, Path(topic): Path<String>, body: Unread) -> Result<Answer<TopicInfo>, Problem> {
     client.caller.check_topic(&topic, AccessOperations::ADMINISTER)?;
     let change: TopicChange = body.json(&client.broker).await?;
-    client.check_topic(&topic, AccessOperations::ADMINISTER)?;
+    client.check_topic_now(&topic, AccessOperations::ADMINISTER)?;
     let (name, broker) = (TopicName::new(&topic)?, client.broker.clone());
     blocking(move || {
         let config = change.settings.to_config();
