@@ -34,10 +34,11 @@ pub(crate) struct OpenSet {
 impl OpenSet {
     /// Whether there is room to keep it while its reader does other things.
     pub(crate) fn lend(&mut self, broker: &Broker) -> bool {
-        let mut loan = broker.loan();
-        let has_room = self.loan.is_some() || loan.grow(self.bytes.len() as u64);
-        self.loan.get_or_insert(loan);
-        has_room
+        if self.loan.is_none() {
+            let mut loan = broker.loan();
+            self.loan = loan.grow(self.bytes.len() as u64).then_some(loan);
+        }
+        self.loan.is_some()
     }
 }
 
@@ -76,24 +77,18 @@ pub(crate) fn unpack<'a>(frame: &FrameView<'a>, set_bytes: u64, room: &mut Room)
         let mut set = Vec::with_capacity(limit_bytes.saturating_add(1));
         #[cfg(test)]
         UNPACKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        match unpack_into(codec, payload, limit_bytes, &mut set) {
-            Ok(()) => {
-                set.shrink_to_fit();
-                room.give_back(limit.saturating_sub(set.len() as u64));
-                return Ok(Cow::Owned(set));
-            }
-            Err(RecordSetError::UnpackedTooLarge { .. }) if limit < most_bytes => {
-                room.give_back(limit);
+        let Err(error) = unpack_into(codec, payload, limit_bytes, &mut set) else {
+            set.shrink_to_fit();
+            room.give_back(limit.saturating_sub(set.len() as u64));
+            return Ok(Cow::Owned(set));
+        };
+        room.give_back(limit);
+        match error {
+            RecordSetError::UnpackedTooLarge { .. } if limit < most_bytes => {
                 limit = limit.saturating_mul(FIRST_TIMES).min(most_bytes);
             }
-            Err(RecordSetError::UnpackedTooLarge { .. }) => {
-                room.give_back(limit);
-                return Err(Refused::Room(NoRoom::Ever));
-            }
-            Err(unsound) => {
-                room.give_back(limit);
-                return Err(Refused::Set(unsound));
-            }
+            RecordSetError::UnpackedTooLarge { .. } => return Err(Refused::Room(NoRoom::Ever)),
+            unsound => return Err(Refused::Set(unsound)),
         }
     }
 }
