@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use hermit_broker::log::{Log, LogError, Range};
 use hermit_broker::proto::record_set::RecordSet;
-use hermit_broker::proto::session::{Status, WireError};
 use hermit_broker::proto::{Attributes, FrameSalt, FrameView, Offset};
-use hermit_broker::{Broker, BrokerError, Partition};
+use hermit_broker::{Broker, Partition};
 
 use crate::problem::Problem;
 use crate::records::{Form, Parts, RecordOut};
 use crate::room::{NoRoom, Room};
 use crate::sets::{self, OpenSet, Refused, SetHead};
+use crate::untold::{Untold, Why};
 
 /// What a piece may be.
 #[derive(Debug, Clone, Copy)]
@@ -41,66 +41,6 @@ pub(crate) struct Piece {
     pub(crate) next: u64,
 }
 
-/// Why nothing was read.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// Others have all room.
-    NoRoom,
-    /// What is next cannot be told; `next` is behind it.
-    Skip { next: u64, why: Why, problem: Problem },
-    /// The partition cannot be read.
-    Failed(Problem),
-}
-
-/// What keeps records from being told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// They are damaged.
-    Damaged,
-    /// There is not that much memory for HTTP.
-    TooLarge,
-    /// Retention or a trim was faster.
-    Deleted,
-    /// They were there, and a crash has taken them.
-    Lost,
-}
-
-impl From<Problem> for Stop {
-    fn from(problem: Problem) -> Self {
-        Self::Failed(problem)
-    }
-}
-
-impl From<BrokerError> for Stop {
-    fn from(error: BrokerError) -> Self {
-        match &error {
-            BrokerError::Log(LogError::Corrupt { next, .. }) => {
-                Self::Skip { next: next.0, why: Why::Damaged, problem: error.into() }
-            }
-            BrokerError::Log(LogError::OutOfRange { offset, log_start, high_watermark }) => {
-                let (next, why) = if offset < log_start { (log_start.0, Why::Deleted) } else { (high_watermark.0, Why::Lost) };
-                Self::Skip { next, why, problem: error.into() }
-            }
-            _ => Self::Failed(error.into()),
-        }
-    }
-}
-
-impl From<LogError> for Stop {
-    fn from(error: LogError) -> Self {
-        BrokerError::Log(error).into()
-    }
-}
-
-impl From<Stop> for Problem {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::NoRoom => Self::throttled(),
-            Stop::Skip { problem, .. } | Stop::Failed(problem) => problem,
-        }
-    }
-}
-
 const NS_PER_MS: u64 = 1_000_000;
 /// Bytes that are read at a time, at least.
 const LEAST_CREDIT_BYTES: u64 = 4 << 10;
@@ -116,7 +56,7 @@ pub(crate) fn read(
     most: Most,
     room: &mut Room,
     open: &mut Option<OpenSet>,
-) -> Result<Piece, Stop> {
+) -> Result<Piece, Untold> {
     let log = partition.log()?;
     let piece = Piece { records: Vec::new(), text_bytes: 0, next: from };
     let set_bytes = broker.limits().max_request_bytes.into();
@@ -146,7 +86,7 @@ impl Reading<'_> {
         piece.records.is_empty() || (piece.text_bytes < self.most.bytes && piece.records.len() < self.most.records)
     }
 
-    fn all(&mut self, log: &Log, salt: FrameSalt) -> Result<(), Stop> {
+    fn all(&mut self, log: &Log, salt: FrameSalt) -> Result<(), Untold> {
         let high_watermark = log.bounds().high_watermark.0;
         let opened = self.open.take().filter(|set| set.at == self.piece.next);
         if let Some(mut set) = opened {
@@ -182,18 +122,18 @@ impl Reading<'_> {
     }
 
     /// Takes room for what ends at `next`.
-    fn take_room(&mut self, bytes: u64, next: u64) -> Result<(), Stop> {
+    fn take_room(&mut self, bytes: u64, next: u64) -> Result<(), Untold> {
         self.room.take(bytes).map_err(|no_room| self.refused(no_room, next))
     }
 
-    fn refused(&self, no_room: NoRoom, next: u64) -> Stop {
+    fn refused(&self, no_room: NoRoom, next: u64) -> Untold {
         match no_room {
-            NoRoom::Now => Stop::NoRoom,
-            NoRoom::Ever => Stop::Skip { next, why: Why::TooLarge, problem: Problem::too_large_to_tell(self.piece.next) },
+            NoRoom::Now => Untold::NoRoom,
+            NoRoom::Ever => Untold::Skip { next, why: Why::TooLarge, problem: Problem::too_large_to_tell(self.piece.next) },
         }
     }
 
-    fn range(&mut self, range: &Range, salt: FrameSalt) -> Result<(), Stop> {
+    fn range(&mut self, range: &Range, salt: FrameSalt) -> Result<(), Untold> {
         self.take_room(range.len_bytes(), range.next_offset().0)?;
         let mut bytes = Vec::new();
         range.read_into(&mut bytes)?;
@@ -202,7 +142,7 @@ impl Reading<'_> {
         told
     }
 
-    fn frames(&mut self, bytes: &[u8], range: &Range, salt: FrameSalt) -> Result<(), Stop> {
+    fn frames(&mut self, bytes: &[u8], range: &Range, salt: FrameSalt) -> Result<(), Untold> {
         let mut rest = bytes;
         while !rest.is_empty() && self.has_room() {
             let split = FrameView::split_stamped(rest, &salt);
@@ -226,7 +166,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn frame(&mut self, frame: &FrameView<'_>) -> Result<(), Stop> {
+    fn frame(&mut self, frame: &FrameView<'_>) -> Result<(), Untold> {
         let (header, base) = (&frame.prefix.header, frame.prefix.offset().0);
         let next = frame.prefix.next_offset().0;
         if frame.prefix.has(Attributes::CONTROL) || next <= self.piece.next {
@@ -240,7 +180,7 @@ impl Reading<'_> {
         let head = SetHead { base, next, timestamp: header.timestamp };
         let set = sets::unpack(frame, self.set_bytes, self.room).map_err(|refused| match refused {
             Refused::Room(no_room) => self.refused(no_room, next),
-            Refused::Set(error) => unsound(head, &error),
+            Refused::Set(error) => Untold::unsound(head, &error),
         })?;
         let mut position = 0;
         let told = self.records(head, &set, &mut position);
@@ -249,14 +189,14 @@ impl Reading<'_> {
     }
 
     /// Tells the records of a set from `position` on, which is then behind the last of them.
-    fn records(&mut self, head: SetHead, set: &[u8], position: &mut usize) -> Result<(), Stop> {
+    fn records(&mut self, head: SetHead, set: &[u8], position: &mut usize) -> Result<(), Untold> {
         let mut records = RecordSet::new(set.get(*position..).unwrap_or_default()).records();
         while self.has_room() {
             let Some(record) = records.next() else { break };
-            let record = record.map_err(|error| unsound(head, &error))?;
+            let record = record.map_err(|error| Untold::unsound(head, &error))?;
             let offset = head.base.saturating_add(record.offset_delta.into());
             if offset >= head.next {
-                return Err(unsound(head, &"it has more records than its frame says"));
+                return Err(Untold::unsound(head, &"it has more records than its frame says"));
             }
             if offset >= self.piece.next {
                 let timestamp_ms = record.timestamp_ns(head.timestamp) / NS_PER_MS;
@@ -295,7 +235,7 @@ impl Reading<'_> {
         &mut self,
         parts: &Parts<'_>,
         headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)> + Clone,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Untold> {
         let memory_bytes = RecordOut::most_bytes(parts, headers.clone()) as u64;
         self.take_room(memory_bytes, parts.next)?;
         let record = RecordOut::new(parts, headers, self.most.form);
@@ -311,10 +251,4 @@ impl Reading<'_> {
         self.piece.records.push(record);
         Ok(())
     }
-}
-
-/// A set that others have checked when it came, and that cannot be read: as damaged as what fails its checksum.
-fn unsound(head: SetHead, error: &dyn std::fmt::Display) -> Stop {
-    let detail = format!("the record set at offset {} cannot be read: {error}", head.base);
-    Stop::Skip { next: head.next, why: Why::Damaged, problem: WireError::new(Status::CorruptLog, detail).into() }
 }

@@ -34,6 +34,7 @@ mod server;
 mod sets;
 mod stage;
 mod stream;
+mod untold;
 
 pub use config::HttpConfig;
 pub use openapi::openapi_json;

@@ -7,9 +7,9 @@ use hermit_broker::proto::TopicId;
 use serde::Serialize;
 
 use super::followed::Followed;
-use crate::fetch::Why;
 use crate::problem::Problem;
 use crate::records::RecordOut;
+use crate::untold::Why;
 
 /// With more partitions than this an id is too long to be told with each record.
 const FEW_PARTITIONS: usize = 16;

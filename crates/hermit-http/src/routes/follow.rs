@@ -14,11 +14,12 @@ use super::event::{self, BREAK_BYTES, Ids};
 use super::followed::{Followed, any_moves, check_partitions};
 use crate::auth::Client;
 use crate::blocking::searching;
-use crate::fetch::{self, Most, Piece, Stop, Why};
+use crate::fetch::{self, Most, Piece};
 use crate::problem::Problem;
 use crate::records::Form;
 use crate::room::Room;
 use crate::sets::OpenSet;
+use crate::untold::{Untold, Why};
 
 /// What is read at a time. A client that takes nothing holds two of these, of which one is not lent of the memory budget; one record may be larger, and is then lent, too.
 const PIECE_BYTES: usize = 64 << 10;
@@ -220,13 +221,13 @@ impl Follower {
         .await?;
         match told {
             Ok(piece) => self.events_of(at, piece, room, open).map(Some),
-            Err(Stop::NoRoom) => {
+            Err(Untold::NoRoom) => {
                 // The room that is missing may be what its own sets have.
                 self.close_sets();
                 Ok(None)
             }
-            Err(Stop::Skip { next: behind, why, .. }) if behind != next => self.gap(at, behind, why).map(Some),
-            Err(Stop::Skip { problem, .. } | Stop::Failed(problem)) => {
+            Err(Untold::Skip { next: behind, why, .. }) if behind != next => self.gap(at, behind, why).map(Some),
+            Err(Untold::Skip { problem, .. } | Untold::Failed(problem)) => {
                 self.give_up(at, problem, false)?;
                 Ok(Some(Bytes::new()))
             }
