@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::config::HttpConfig;
+use crate::pace::Pace;
 use crate::problem::Problem;
 use crate::stage::Standing;
-use crate::stream::Pace;
 
 /// What is decoded takes as much again: so many copies are lent as a body comes.
 pub(crate) const COPIES: u64 = 2;

@@ -21,6 +21,7 @@ mod lent;
 mod listing;
 pub mod metrics;
 mod openapi;
+mod pace;
 mod params;
 mod problem;
 mod produce;
@@ -33,7 +34,7 @@ mod secure;
 mod server;
 mod sets;
 mod stage;
-mod stream;
+mod timed;
 mod untold;
 
 pub use config::HttpConfig;

@@ -29,7 +29,7 @@ use crate::problem::Problem;
 use crate::router::{is_health, router};
 use crate::secure::{self, Begun};
 use crate::stage::Standing;
-use crate::stream::Timed;
+use crate::timed::Timed;
 
 /// After an accept that failed, as for the want of descriptors: the connection stays with the system, and trying at once would spin.
 const BACK_OFF: Duration = Duration::from_millis(100);
