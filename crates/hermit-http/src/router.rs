@@ -35,7 +35,6 @@ pub(crate) fn router(standing: Arc<Standing>) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "UnknownMethod", "this path does not take this method").field("method")
         })
         .layer(axum::middleware::from_fn(refuse_plain))
-        .layer(axum::middleware::map_response_with_state(Arc::clone(&standing), finish))
         .layer(Extension(Scrapes::default()))
         .with_state(standing)
 }
@@ -56,7 +55,7 @@ async fn refuse_plain(request: Request, next: Next) -> Response {
 }
 
 /// Counts every answer, and says of it to browsers: it is what it says, and belongs into no frame.
-async fn finish(State(standing): State<Arc<Standing>>, mut response: Response) -> Response {
+pub(crate) fn finish(standing: &Standing, mut response: Response) -> Response {
     standing.responses().count(response.status().as_u16());
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -26,7 +26,7 @@ use crate::guarded::{Guarded, Unwritten, Written};
 use crate::held::{Endless, Held, Large};
 use crate::listing::Listing;
 use crate::problem::Problem;
-use crate::router::{is_health, router};
+use crate::router::{finish, is_health, router};
 use crate::secure::{self, Begun};
 use crate::stage::Standing;
 use crate::timed::Timed;
@@ -119,9 +119,8 @@ impl HttpServer {
                 accepted = listener.accept() => match accepted {
                     Ok((socket, address)) => match self.standing.door().enter(address.ip()) {
                         Some(place) => {
-                            let (router, end, standing) = (router.clone(), end.clone(), Arc::clone(&self.standing));
-                            let serving = Serving { router, place: Arc::new(place), listing: Arc::new(Listing::new(&standing)), unwritten: Unwritten::default() };
-                            connections.spawn(async move { take_in(socket, address, serving, end, &standing).await });
+                            let serving = Serving::new(&self.standing, router.clone(), place);
+                            connections.spawn(take_in(socket, address, serving, end.clone()));
                         }
                         None => tracing::debug!(peer = %address, "there are too many HTTP connections"),
                     },
@@ -151,6 +150,7 @@ pub async fn serve(listener: TcpListener, broker: &Broker, config: HttpConfig) {
 /// What answers the requests of a connection.
 #[derive(Debug, Clone)]
 struct Serving {
+    standing: Arc<Standing>,
     router: Router,
     place: Arc<Place>,
     listing: Arc<Listing>,
@@ -158,23 +158,34 @@ struct Serving {
 }
 
 impl Serving {
-    async fn answer(mut self, mut request: Request<Incoming>, peer: Peer) -> Result<Response<Guarded>, Infallible> {
+    fn new(standing: &Arc<Standing>, router: Router, place: Place) -> Self {
+        let (place, listing) = (Arc::new(place), Arc::new(Listing::new(standing)));
+        Self { standing: Arc::clone(standing), router, place, listing, unwritten: Unwritten::default() }
+    }
+
+    async fn answer(mut self, request: Request<Incoming>, peer: Peer) -> Result<Response<Guarded>, Infallible> {
         // Who asks anew before it has taken the answer does not wait for that.
         self.unwritten.give_back();
         let is_health = is_health(request.uri().path());
         let busy = if is_health { None } else { self.place.begin() };
-        if busy.is_none() && !is_health {
+        let (response, held) = if busy.is_some() || is_health {
+            let held = Arc::new(Held::new(busy));
+            (self.route(request, peer, &held).await?, Some(held))
+        } else {
             let problem = Problem::busy("too many requests are under way: try again, or stream and wait less");
-            return Ok(problem.into_response().map(|body| Guarded::new(body, None, self.unwritten)));
-        }
+            (problem.into_response(), None)
+        };
+        Ok(finish(&self.standing, response).map(|body| Guarded::new(body, held, self.unwritten)))
+    }
+
+    async fn route(&mut self, mut request: Request<Incoming>, peer: Peer, held: &Arc<Held>) -> Result<Response, Infallible> {
         self.listing.list(peer);
-        let held = Arc::new(Held::new(busy));
         request.extensions_mut().insert(Arc::clone(&self.listing));
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(Arc::clone(&held));
+        request.extensions_mut().insert(Arc::clone(held));
         // What was changed is told in any case.
         let only_reads = request.method() == Method::GET;
-        let mut response = holding(Arc::clone(&held), self.router.call(request)).await?;
+        let mut response = holding(Arc::clone(held), self.router.call(request)).await?;
         if response.extensions().get::<Endless>().is_some() {
             held.lets_stop();
         }
@@ -184,26 +195,25 @@ impl Serving {
         {
             response = Problem::throttled().into_response();
         }
-        Ok(response.map(|body| Guarded::new(body, Some(held), self.unwritten)))
+        Ok(response)
     }
 }
 
 /// Serves a connection to its end: through TLS, where it begins so.
-async fn take_in(socket: TcpStream, address: SocketAddr, serving: Serving, end: watch::Receiver<bool>, standing: &Standing) {
+async fn take_in(socket: TcpStream, address: SocketAddr, serving: Serving, end: watch::Receiver<bool>) {
     // Answers are written in one piece; waiting for more would only delay them.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a socket does not take an option");
     }
     let put_out = serving.place.put_out();
     let served = async {
-        let place = Arc::clone(&serving.place);
-        match secure::begin(socket, &place, standing).await {
+        match secure::begin(socket, &serving.place, &serving.standing).await {
             Ok(Begun::Plain { socket, wants_tls }) => {
-                run(socket, Peer { address, encrypted: false, wants_tls }, serving, end, standing.config()).await;
+                run(socket, Peer { address, encrypted: false, wants_tls }, serving, end).await;
             }
             #[cfg(feature = "tls")]
             Ok(Begun::Secure(stream)) => {
-                run(stream, Peer { address, encrypted: true, wants_tls: false }, serving, end, standing.config()).await;
+                run(stream, Peer { address, encrypted: true, wants_tls: false }, serving, end).await;
             }
             Err(error) => tracing::debug!(peer = %address, %error, "an HTTP connection did not begin"),
         }
@@ -214,12 +224,13 @@ async fn take_in(socket: TcpStream, address: SocketAddr, serving: Serving, end: 
     }
 }
 
-async fn run<S>(stream: S, peer: Peer, serving: Serving, mut end: watch::Receiver<bool>, config: &HttpConfig)
+async fn run<S>(stream: S, peer: Peer, serving: Serving, mut end: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     serving.listing.list(peer);
-    let (listing, unwritten) = (Arc::clone(&serving.listing), serving.unwritten.clone());
+    let (standing, listing, unwritten) = (Arc::clone(&serving.standing), Arc::clone(&serving.listing), serving.unwritten.clone());
+    let config = standing.config();
     let service = hyper::service::service_fn(move |request| serving.clone().answer(request, peer));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(config.header_timeout).max_buf_size(MAX_HEAD_BYTES);

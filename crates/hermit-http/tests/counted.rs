@@ -4,7 +4,8 @@
 mod support;
 
 use hermit_broker::metrics::{BrokerMetrics, ByName};
-use support::{PASSWORD, Server, basic};
+use hermit_http::HttpConfig;
+use support::{PASSWORD, Server, basic, read_until};
 
 fn count(counts: &ByName, name: &str) -> u64 {
     counts.iter().find(|(other, _)| *other == name).unwrap().1
@@ -54,4 +55,25 @@ async fn answers_count_by_their_status() {
     for series in ["hermit_http_responses_total{code=\"404\"} 2\n", "hermit_http_responses_total{code=\"200\"} 1\n"] {
         assert!(shown.body.contains(series), "{series}");
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_for_want_of_a_place_counts_too() {
+    let server = Server::configured(HttpConfig { max_connections_per_address: 2, ..HttpConfig::default() }).await;
+    server.json("POST", "/api/v1/topics", r#"{"name":"t"}"#).await.good();
+    let mut stream = server.follow("partitions/0/stream", None).await;
+    read_until(&mut stream, &mut String::new(), ": here").await;
+    let refused = server.get("/api/v1/topics").await;
+    assert_eq!(refused.problem().0, 503);
+    assert!(refused.head.to_ascii_lowercase().contains("x-content-type-options: nosniff"), "{}", refused.head);
+    drop(stream);
+    let mut count = 1;
+    let shown = loop {
+        let shown = server.get("/metrics").await;
+        if shown.status == 200 {
+            break shown;
+        }
+        count += 1;
+    };
+    assert!(shown.body.contains(&format!("hermit_http_responses_total{{code=\"503\"}} {count}\n")), "{count}");
 }

@@ -21,17 +21,12 @@ fn connect(door: &Arc<Door>, router: Router) -> (DuplexStream, watch::Sender<boo
     let (ending, end) = watch::channel(false);
     let standing = Arc::new(Standing::starting(HttpConfig::default()));
     let address = (Ipv4Addr::LOCALHOST, 1).into();
-    let serving = Serving {
-        router,
-        place: Arc::new(door.enter(Ipv4Addr::LOCALHOST.into()).unwrap()),
-        listing: Arc::new(Listing::new(&standing)),
-        unwritten: Unwritten::default(),
-    };
+    let serving = Serving::new(&standing, router, door.enter(Ipv4Addr::LOCALHOST.into()).unwrap());
     let peer = Peer { address, encrypted: false, wants_tls: false };
     tokio::spawn(async move {
         let put_out = serving.place.put_out();
         tokio::select! {
-            () = run(near, peer, serving, end, standing.config()) => {}
+            () = run(near, peer, serving, end) => {}
             () = put_out => {}
         }
     });
