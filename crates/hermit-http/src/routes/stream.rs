@@ -35,7 +35,7 @@ use crate::stage::Standing;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct From {
+pub(super) struct StreamQuery {
     /// The first offset; left out: that of `time_ms`, else what comes from now on. The header `Last-Event-ID`, which browsers send when they come again, wins.
     offset: Option<u64>,
     /// In place of an offset: the first record that was appended at this time or later, in ms since the Unix epoch.
@@ -48,12 +48,12 @@ pub(super) struct From {
 
 /// Streams the records of a partition as they become readable: server-sent events, whose ids are offsets. An event `gap` tells which offsets are left out, and for which reason; an
 /// event `error` tells a problem, and is the last one.
-#[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/stream", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), From), responses((status = 200, description = "Events with a record each", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
+#[utoipa::path(get, path = "/api/v1/topics/{topic}/partitions/{partition}/stream", tag = "records", params(("topic" = String, Path, description = "The topic"), ("partition" = u32, Path, description = "The partition"), StreamQuery), responses((status = 200, description = "Events with a record each", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
 pub(super) async fn stream(
     State(standing): State<Arc<Standing>>,
     client: Client,
     Path((topic, partition)): Path<(String, u32)>,
-    Query(from): Query<From>,
+    Query(from): Query<StreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     client.caller.check_topic(&topic, AccessOperations::CONSUME)?;
@@ -77,7 +77,7 @@ pub(super) async fn stream(
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct FromAll {
+pub(super) struct StreamAllQuery {
     /// At which end: `earliest` or `latest`, which is the default. The header `Last-Event-ID`, which browsers send when they come again, wins.
     #[param(inline)]
     place: Option<Place>,
@@ -93,12 +93,12 @@ pub(super) struct FromAll {
 /// says where to go on in all partitions; where they are more than 16, not every event has one, and what came behind the last id comes again. Partitions that are added are
 /// followed from their beginning. An event `gap` tells which offsets of a partition are left out, and for which reason; an event `down` that nothing more will come of a partition; an event `error`
 /// tells a problem, and is the last one.
-#[utoipa::path(get, path = "/api/v1/topics/{topic}/stream", tag = "records", params(("topic" = String, Path, description = "The topic; one with at most 256 partitions"), FromAll), responses((status = 200, description = "Events with a record each, which has its partition", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
+#[utoipa::path(get, path = "/api/v1/topics/{topic}/stream", tag = "records", params(("topic" = String, Path, description = "The topic; one with at most 256 partitions"), StreamAllQuery), responses((status = 200, description = "Events with a record each, which has its partition", content_type = "text/event-stream", body = String), (status = "default", body = Problem)))]
 pub(super) async fn stream_all(
     State(standing): State<Arc<Standing>>,
     client: Client,
     Path(name): Path<String>,
-    Query(from): Query<FromAll>,
+    Query(from): Query<StreamAllQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     client.caller.check_topic(&name, AccessOperations::CONSUME)?;
@@ -115,7 +115,7 @@ pub(super) async fn stream_all(
 }
 
 /// The first offsets to read.
-fn first_of_all(topic: &Topic, last: Option<&[Option<u64>]>, from: &FromAll) -> Result<Vec<Followed>, Problem> {
+fn first_of_all(topic: &Topic, last: Option<&[Option<u64>]>, from: &StreamAllQuery) -> Result<Vec<Followed>, Problem> {
     let first = topic.partitions().iter().enumerate().map(|(number, partition)| {
         let told = last.map(|last| last.get(number).copied());
         let begin = || {
