@@ -189,6 +189,9 @@ impl Limits {
 const SHORTEST_SESSION_MS: u64 = 10;
 /// Bytes that one turn of a subscription may send before others get theirs. A delivery is this long at most, or one frame.
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
+/// Bytes that one turn of a producer may read before others get theirs, consumers of what it has appended among them: less than a millisecond's where frames
+/// are small. A read may exceed it.
+pub(crate) const READ_TURN_BYTES: u64 = 64 << 10;
 /// Bytes that one `sendfile` call is asked for: long enough to cost little, short enough not to hold a worker thread.
 pub(crate) const SENDFILE_BYTES: usize = 512 << 10;
 /// Bytes of the first range of a reader, which is read and verified whether or not it was in the page cache: finding it may have

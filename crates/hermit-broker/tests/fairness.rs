@@ -1,4 +1,4 @@
-//! Nobody keeps others waiting, however fast it reads.
+//! Nobody keeps others waiting, however fast it reads or writes.
 #![expect(clippy::unwrap_used, reason = "a failed expectation is the test's failure")]
 
 use std::io::{Read as _, Write as _};
@@ -11,12 +11,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 use hermit_broker::{Broker, BrokerConfig, Durability, TopicConfig};
 use hermit_proto::session::{Acks, HeartbeatRequest, HelloRequest, ListTopicsRequest, ProduceTarget, Request};
-use hermit_proto::v1::Handshake;
-use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame};
+use hermit_proto::v1::{ANSWER_SIZE, Handshake};
+use hermit_proto::{CorrelationId, Header, PartitionId, ProducedFrame, TopicId};
 
 const CONSUMERS: usize = 2;
 const FRAMES: usize = 24_000;
 const PAYLOAD: [u8; 1000] = [7; 1000];
+/// A producer gives others their turn each 64 KiB, of 24 MiB, and may have read 128 KiB more by then.
+const MOST_FRAMES_OF_A_TURN: u64 = 1000;
 /// A consumer gives others their turn each MiB, of 24: a third of these turns is enough.
 const FEWEST_ANSWERS: usize = 8;
 
@@ -133,6 +135,75 @@ fn floods_of_costly_requests_leave_others_their_turn() {
     // A round by number alone would be 64 requests of each flood.
     assert!(floods / heartbeats < 64, "{heartbeats} heartbeats were answered beside {floods} costly requests");
     served.stop(&broker);
+}
+
+/// Sends everything as fast as it is taken, and takes what is answered.
+fn pour(mut stream: TcpStream, bytes: &[u8], answer_bytes: usize) {
+    let mut answers = stream.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || answers.read_exact(&mut vec![0; answer_bytes]).unwrap());
+        stream.write_all(bytes).unwrap();
+    });
+}
+
+/// Most frames that are appended from one turn of another task to its next, while `produce` sends them all.
+fn longest_turn(produce: impl FnOnce(SocketAddr, TopicId)) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = BrokerConfig::new(dir.path());
+    config.reserve_bytes = 0;
+    config.limits.disk_low_bytes = 0;
+    let broker = Broker::open(config).unwrap();
+    let topic = TopicConfig { durability: Some(Durability::Os), ..TopicConfig::default() };
+    let topic = broker.create_topic("t", 1, &topic).unwrap();
+    let (address, served) = serve(&broker);
+    let partition = topic.partitions()[0].clone();
+    let id = partition.topic();
+    let watching = served.runtime.spawn(async move {
+        let (mut seen, mut longest) = (0, 0);
+        while seen < FRAMES as u64 {
+            let end = partition.bounds().unwrap().log_end.0;
+            longest = longest.max(end - seen);
+            seen = end;
+            tokio::task::yield_now().await;
+        }
+        longest
+    });
+    produce(address, id);
+    let longest =
+        served.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), watching).await.unwrap().unwrap() });
+    served.stop(&broker);
+    longest
+}
+
+#[test]
+fn fast_version_1_producers_leave_others_their_turn() {
+    let longest = longest_turn(|address, _topic| {
+        let mut stream = connect(address);
+        let mut handshake = Vec::new();
+        Handshake::Producer { topic: "t".parse().unwrap(), partition: PartitionId(0) }.encode(&mut handshake);
+        stream.write_all(&handshake).unwrap();
+        let header = Header { magic: 1, timestamp: 5, offset: 0, key_size: 0, payload_size: 1000, record_count: 1 };
+        let frames = [&header.encode()[..], &PAYLOAD].concat().repeat(FRAMES);
+        pour(stream, &frames, FRAMES * ANSWER_SIZE);
+    });
+    assert!(longest <= MOST_FRAMES_OF_A_TURN, "{longest} frames were appended in one turn");
+}
+
+#[test]
+fn fast_sessions_that_produce_leave_others_their_turn() {
+    const FRAMES_OF_A_REQUEST: usize = 10;
+    let longest = longest_turn(|address, topic| {
+        let mut stream = connect(address);
+        call(&mut stream, &HelloRequest::new("test"));
+        let frames = ProducedFrame::message(5, None, &PAYLOAD).to_vec().unwrap().repeat(FRAMES_OF_A_REQUEST);
+        let target = ProduceTarget { topic, partition: PartitionId(0), acks: Acks::None };
+        let mut requests = BytesMut::new();
+        for correlation in 0..FRAMES / FRAMES_OF_A_REQUEST {
+            target.encode(CorrelationId(2 + correlation as u64), &frames, &mut requests).unwrap();
+        }
+        pour(stream, &requests, 0);
+    });
+    assert!(longest <= MOST_FRAMES_OF_A_TURN, "{longest} frames were appended in one turn");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod session;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls_port;
+mod turn;
 mod v1;
 mod warmer;
 

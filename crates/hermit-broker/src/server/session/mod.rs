@@ -30,7 +30,9 @@ use self::state::{Session, Stage};
 use super::connection::{Connection, End, STALLED_AT_STOP};
 use super::door::Entry;
 use super::sendfile::FileRange;
+use super::turn::Turn;
 use crate::broker::{Phase, reached};
+use crate::limits::READ_TURN_BYTES;
 use crate::memory::Share;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
@@ -72,6 +74,7 @@ pub(super) async fn run(connection: Connection<'_>, entry: Entry, already_read: 
         stopped_at: None,
         blocked: false,
         more: true,
+        turn: Turn::of(READ_TURN_BYTES),
         is_small: true,
         at_end: None,
     };
@@ -95,6 +98,7 @@ struct Driver<'a> {
     blocked: bool,
     /// Whether whole requests may be in the buffer.
     more: bool,
+    turn: Turn,
     /// Whether only a hello's bytes are taken: the session is not open yet.
     is_small: bool,
     /// The peer sends nothing more.
@@ -123,6 +127,7 @@ impl Driver<'_> {
                 let end = self.session.turned_away.take().map(End::TurnedAway).or_else(|| self.at_end.take());
                 return end.unwrap_or(if stopping { End::Stopping } else { End::Peer });
             }
+            self.turn.pass().await;
             self.rest();
             // What waits in the buffer is not told by the socket.
             let busy = busy || self.has_requests();
@@ -264,12 +269,14 @@ impl Driver<'_> {
                 // Nobody will take deliveries; what was asked before is answered.
                 self.session.leave();
             }
-            Ok(_) => {
+            Ok(read) => {
+                self.turn.moved(read as u64);
                 self.read_at = Instant::now();
                 self.more = true;
                 self.count();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.turn.begin();
                 if self.connection.stream.take_received() {
                     self.read_at = Instant::now();
                 }

@@ -21,6 +21,7 @@ use crate::server::Line;
 use crate::server::connection::{Connection, End};
 use crate::server::reader::{Reader, Step, Warmed};
 use crate::server::sendfile::FileRange;
+use crate::server::turn::Turn;
 use crate::server::warmer::Awaits;
 use crate::signal::Signal;
 
@@ -60,7 +61,7 @@ pub(in crate::server) async fn consume(
         guard,
         large: false,
         room_bytes: V1_GATHER_BYTES as u64,
-        turn_bytes: 0,
+        turn: Turn::of(TURN_BYTES),
     };
     let end = consumer.run().await;
     consumer.partition.progress().forget(&consumer.signal, 0);
@@ -143,8 +144,7 @@ struct Consumer<'a> {
     large: bool,
     /// Bytes that the next gathering reads.
     room_bytes: u64,
-    /// Bytes that were sent since others had their turn.
-    turn_bytes: u64,
+    turn: Turn,
 }
 
 impl Consumer<'_> {
@@ -256,7 +256,8 @@ impl Consumer<'_> {
             }
             let gathered = self.gathering(range, at).run(out)?;
             self.connection.write_all(out.as_bytes()).await?;
-            take_turns(&mut self.turn_bytes, out.total_bytes()).await;
+            self.turn.moved(out.total_bytes());
+            self.turn.pass().await;
             self.from = gathered.next;
             if gathered.is_damaged {
                 return Err(Fault::Damaged);
@@ -316,7 +317,10 @@ impl Consumer<'_> {
         let mut body = FileRange { file: Arc::clone(range.file()), position, left_bytes: prefix.header.body_bytes() };
         while !body.is_done() {
             match body.try_send(stream) {
-                Ok(sent) => take_turns(&mut self.turn_bytes, sent).await,
+                Ok(sent) => {
+                    self.turn.moved(sent);
+                    self.turn.pass().await;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     out.release();
                     self.connection.writable().await?;
@@ -326,14 +330,5 @@ impl Consumer<'_> {
         }
         self.advance(prefix.next_offset());
         Ok(end)
-    }
-}
-
-/// Gives others on this thread their turn, by bytes: after each frame it would cost a round through the reactor each, and wake another thread.
-async fn take_turns(turn_bytes: &mut u64, sent_bytes: u64) {
-    *turn_bytes = turn_bytes.saturating_add(sent_bytes);
-    if *turn_bytes >= TURN_BYTES {
-        *turn_bytes = 0;
-        tokio::task::yield_now().await;
     }
 }

@@ -18,9 +18,11 @@ use crate::address::PeerAddress;
 use crate::broker::{Broker, Phase, reached};
 use crate::error::{BrokerError, status_of};
 use crate::hooks::Client;
+use crate::limits::READ_TURN_BYTES;
 use crate::memory::Share;
 use crate::partition::Partition;
 use crate::server::connection::{Connection, End, STALLED_AT_STOP};
+use crate::server::turn::Turn;
 use crate::signal::Signal;
 
 /// Unsent answers beyond this stop the reading: the peer does not read them.
@@ -68,6 +70,7 @@ pub(in crate::server) async fn produce(
         deaf_at: Instant::now(),
         sent_at: Instant::now(),
         more: true,
+        turn: Turn::of(READ_TURN_BYTES),
         ending: None,
     };
     let end = producer.run().await;
@@ -111,6 +114,7 @@ struct Producer<'a> {
     sent_at: Instant,
     /// Whether whole frames may be in the buffer.
     more: bool,
+    turn: Turn,
     /// Why nothing more is read. What is owed is answered first.
     ending: Option<End>,
 }
@@ -122,6 +126,7 @@ impl Producer<'_> {
             if let Err(end) = self.advance() {
                 return end;
             }
+            self.turn.pass().await;
             if self.owed.is_empty() && self.unsent.is_empty() && !self.more {
                 if let Some(end) = self.ending.take() {
                     return end;
@@ -271,12 +276,14 @@ impl Producer<'_> {
             // The peer may still read its answers.
             Ok(0) if self.incoming.deframer.is_between_units() => self.ending = Some(End::Peer),
             Ok(0) => self.ending = Some(End::Refused("the stream ended within a frame".into())),
-            Ok(_) => {
+            Ok(read) => {
+                self.turn.moved(read as u64);
                 self.last_read = Instant::now();
                 self.more = true;
                 self.count();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.turn.begin();
                 if self.connection.stream.take_received() {
                     self.last_read = Instant::now();
                 }
