@@ -106,7 +106,7 @@ impl Flush for Log {
         let Some(flushing) = flushing else { return Start::Busy };
         let mut state = self.state.lock();
         state.turn.asked = false;
-        state.turn.later = false;
+        state.turn.unflushed_since = None;
         if state.appended_bytes == state.flushed_bytes {
             return Start::Nothing;
         }

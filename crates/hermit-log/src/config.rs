@@ -69,7 +69,8 @@ pub struct LogConfig {
     pub frame_limits: FrameLimits,
     /// How idempotent producers are remembered.
     pub producers: ProducerConfig,
-    /// With [`Durability::Os`]: unflushed bytes that start a flush. Default 64 MiB.
+    /// With [`Durability::Os`]: unflushed bytes that start a flush. Default 4 MiB: a file system may hold up appends while it finds room on the disk for what it
+    /// writes back, and for longer the more that is. Where the disk is slower than the appends, a flush covers what has come since the last one began.
     pub os_flush_bytes: u64,
     /// With [`Durability::Os`]: how long a frame may stay unflushed. Default 1 s.
     pub os_flush_interval: Duration,
@@ -92,7 +93,7 @@ impl Default for LogConfig {
             compaction: None,
             frame_limits: FrameLimits::default(),
             producers: ProducerConfig::default(),
-            os_flush_bytes: 64 << 20,
+            os_flush_bytes: 4 << 20,
             os_flush_interval: Duration::from_secs(1),
         }
     }

@@ -142,6 +142,45 @@ fn nothing_is_visible_before_the_flush_in_a_sync_log_and_all_is_in_an_os_log() {
 }
 
 #[test]
+fn an_os_log_is_flushed_once_so_many_bytes_are_there_however_soon() {
+    let bench = Bench::new();
+    let config = LogConfig { durability: Durability::Os, os_flush_bytes: 500, ..LogConfig::default() };
+    let log = bench.open(config, false, 0);
+    append(&log, &"a".repeat(400));
+    bench.env.flusher.run_until_idle();
+    assert_eq!(log.bounds().flushed_end, Offset(0));
+    append(&log, &"b".repeat(400));
+    bench.env.flusher.run_until_idle();
+    assert_eq!(log.bounds().flushed_end, Offset(2));
+}
+
+#[test]
+fn an_os_log_that_was_written_to_fast_is_flushed_once_in_an_interval_when_it_is_slow() {
+    let bench = Bench::new();
+    let config = LogConfig { durability: Durability::Os, os_flush_bytes: 500, ..LogConfig::default() };
+    let log = bench.open(config, false, 0);
+    let is_flushed = || log.bounds().flushed_end == log.bounds().log_end;
+    for _ in 0..10 {
+        append(&log, &"a".repeat(600));
+        bench.env.flusher.run_until_idle();
+        assert!(is_flushed());
+        append(&log, "b");
+        bench.env.flusher.run_until_idle();
+        assert!(!is_flushed());
+        bench.clock.advance(Duration::from_millis(10));
+    }
+    let mut flushes = 0;
+    for _ in 0..50 {
+        append(&log, "c");
+        bench.clock.advance(Duration::from_millis(100));
+        bench.env.flusher.run_until_idle();
+        flushes += u32::from(is_flushed());
+    }
+    // One for what is left of the fast time, and one a second.
+    assert!((4..=6).contains(&flushes), "{flushes} flushes in five seconds");
+}
+
+#[test]
 fn trimming_and_retention_remove_a_prefix_and_keep_the_next_offset() {
     let bench = Bench::new();
     let log = bench.open(small_segments(), false, 0);

@@ -47,6 +47,7 @@ impl Given {
                 Durability::Sync => DurabilityName::Sync,
                 Durability::Os => DurabilityName::Os,
             }),
+            os_flush_bytes: Some(Bytes(broker.log.os_flush_bytes)),
             os_flush_interval: time(broker.log.os_flush_interval),
             import: Some(*import),
             create_topics: Some(broker.create_topics),

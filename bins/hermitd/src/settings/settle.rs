@@ -107,6 +107,7 @@ impl Given {
             retention_bytes: or_never(self.retention_bytes.map(|OrNever(bytes)| bytes.map(|bytes| bytes.0))),
             ..topics
         };
+        set(&mut broker.log.os_flush_bytes, self.os_flush_bytes.map(|bytes| bytes.0));
         set(&mut broker.log.os_flush_interval, self.os_flush_interval.map(Time::duration));
         set(&mut broker.create_topics, self.create_topics);
         set(&mut broker.default_partitions, self.default_partitions);

@@ -212,7 +212,9 @@ settings! {
     tls_client_auth: ClientAuthName, NewConnections;
     /// What an answered message survives, in topics whose creator does not say. With `os` a power cut can take back what was answered.
     durability: DurabilityName, NewTopics, per_topic true;
-    /// Time that answered messages of a topic with durability `os` may stay unflushed, where 64 MiB do not come first.
+    /// Bytes of answered messages of a partition with durability `os` that start a flush before `os_flush_interval` is over. More at a time can hold up producers for tens of milliseconds; less costs more flushes.
+    os_flush_bytes: Bytes, Restart, range AT_LEAST_ONE;
+    /// Time that answered messages of a topic with durability `os` may stay unflushed, where `os_flush_bytes` do not come first.
     os_flush_interval: Time, Restart, range (1, HOUR_MS), former "os_flush_interval_ms" in "ms";
     /// What is done with a data directory of an older HermitMQ: `auto` takes it over at start, `never` refuses to start. The old files are kept in both cases.
     import: ImportName, Restart;

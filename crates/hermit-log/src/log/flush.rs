@@ -200,7 +200,7 @@ impl Inner {
     fn begin_flush<'a>(&'a self, flushing: MutexGuard<'a, Flushing>) -> Result<Option<Running<'a>>, LogError> {
         let mut state = self.state.lock();
         state.turn.asked = false;
-        state.turn.later = false;
+        state.turn.unflushed_since = None;
         if state.failed.is_some() {
             state.writable()?;
         }

@@ -18,9 +18,13 @@ pub(super) struct Turn {
     pub(super) running: bool,
     /// The log is in the flusher's queue.
     pub(super) queued: bool,
-    /// The log is among those that the flusher looks at when their time has come: for others that are expected, or for the interval of `os`.
+    /// The flusher looks at the log when others that are expected have had their time.
     pub(super) paced: bool,
-    pub(super) later: bool,
+    /// With `os`: when the flusher looks at the log for its interval. It stays so where the log is flushed before: there is one such time, or each flush would leave
+    /// one behind that comes to be a flush itself.
+    pub(super) later: Option<Duration>,
+    /// With `os`: since when something is not flushed, and by no flush under way.
+    pub(super) unflushed_since: Option<Duration>,
 }
 
 /// What the flusher is to be told.
@@ -33,10 +37,12 @@ pub(crate) enum Next {
 
 impl State {
     /// When the next flush is to begin, noted as told: whoever asks tells the flusher.
-    pub(super) fn next_flush(&mut self, now: impl FnOnce() -> Duration) -> Next {
+    pub(super) fn next_flush(&mut self, now: impl Fn() -> Duration) -> Next {
         let unflushed_bytes = self.appended_bytes - self.flushed_bytes;
         let LogConfig { durability, os_flush_bytes, os_flush_interval, .. } = self.config;
         let turn = &mut self.turn;
+        let is_waiting = durability == Durability::Os && unflushed_bytes > 0;
+        turn.unflushed_since = is_waiting.then(|| turn.unflushed_since.unwrap_or_else(&now));
         if turn.running || turn.queued {
             return Next::Nothing;
         }
@@ -52,11 +58,12 @@ impl State {
             }
         } else if unflushed_bytes >= os_flush_bytes {
             Next::Now
-        } else if turn.later {
-            Next::Nothing
+        } else if let (None, Some(since)) = (turn.later, turn.unflushed_since) {
+            let at = since.saturating_add(os_flush_interval);
+            turn.later = Some(at);
+            return Next::At(at);
         } else {
-            turn.later = true;
-            return Next::At(now() + os_flush_interval);
+            Next::Nothing
         };
         turn.queued |= next == Next::Now;
         turn.paced |= matches!(next, Next::At(_));
@@ -68,10 +75,18 @@ impl State {
         let turn = &mut self.turn;
         turn.queued = false;
         turn.paced = false;
+        turn.later = turn.later.filter(|at| *at > now);
         if turn.running {
             return false;
         }
-        let is_sync = self.config.durability == Durability::Sync;
-        turn.asked || !is_sync || turn.pace.due(now, turn.waiting_frames).is_none()
+        let LogConfig { durability, os_flush_bytes, os_flush_interval, .. } = self.config;
+        turn.asked
+            || match durability {
+                Durability::Sync => turn.pace.due(now, turn.waiting_frames).is_none(),
+                Durability::Os => {
+                    let is_over = |since: Duration| now >= since.saturating_add(os_flush_interval);
+                    self.appended_bytes - self.flushed_bytes >= os_flush_bytes || turn.unflushed_since.is_some_and(is_over)
+                }
+            }
     }
 }
