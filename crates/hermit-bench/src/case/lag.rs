@@ -46,13 +46,15 @@ pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Re
         all.push(Series::new(&format!("{share}% relay p99"), Unit::Micros, "round trips beside"));
     }
     for _ in 0..effort.repeat {
-        let fastest = once(lab, &site, plan.safety, None, effort.seconds.min(1.0))?;
+        let mut left = Vec::new();
+        let fastest = once(lab, &site, plan.safety, None, effort.seconds.min(1.0), &mut left)?;
         let maximum = fastest.value;
         all[0].push(fastest, tell);
         for (at, share) in plan.shares.iter().enumerate() {
             let rate = maximum * f64::from(*share) / 100.0;
             let alone = limits::ping(lab, effort.seconds / 2.0, None)?;
-            let brokered = limits::ping_beside(lab, effort.seconds, || once(lab, &site, plan.safety, Some(rate), effort.seconds))?;
+            let brokered =
+                limits::ping_beside(lab, effort.seconds, || once(lab, &site, plan.safety, Some(rate), effort.seconds, &mut left))?;
             let cpu_ns = brokered.0.cpu_ns.unwrap_or(0.0);
             let relayed = limits::ping_beside(lab, effort.seconds, || relayed(lab, rate, cpu_ns, effort.seconds))?;
             for (series, (sample, beside)) in all[4 * at + 1..].chunks_exact_mut(2).zip([brokered, relayed]) {
@@ -61,6 +63,7 @@ pub(super) fn run(plan: &Plan, lab: &Lab, effort: &Effort, tell: Tell<'_>) -> Re
                 series[1].push(Sample { value: latency.p99, limit: Some(beside.p99), ..sample }, tell);
             }
         }
+        left.iter().try_for_each(|name| site.remove(name))?;
     }
     site.stop()?;
     Ok(all)
@@ -78,13 +81,14 @@ fn relayed(lab: &Lab, rate: f64, cpu_ns: f64, seconds: f64) -> Result<Sample> {
     Ok(Sample { value: limits::rate(outcome.records, outcome.seconds), latency: outcome.latency, ..Sample::default() })
 }
 
-fn once(lab: &Lab, site: &Site, safety: Safety, rate: Option<f64>, seconds: f64) -> Result<Sample> {
+/// One run, on a topic of its own. It is `left` for later: a file system may take seconds to free what it has, and the disk is slow meanwhile.
+fn once(lab: &Lab, site: &Site, safety: Safety, rate: Option<f64>, seconds: f64, left: &mut Vec<String>) -> Result<Sample> {
     let (name, topic) = site.topic(1, safety)?;
     let address = site.address();
     let job = Job::EndToEnd(EndToEnd { address, topic: name.clone(), payload_bytes: PAYLOAD_BYTES, rate, seconds });
     let sample = site.measure(lab, &job)?;
     site.check_ends(topic, &[sample.outcome.as_ref().map_or(0, |outcome| outcome.frames)])?;
-    site.remove(&name)?;
+    left.push(name);
     Ok(sample)
 }
 

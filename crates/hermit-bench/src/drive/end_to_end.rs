@@ -20,6 +20,9 @@ use crate::worker::{Outcome, Ready, Run};
 
 /// Frames that are due together are written together, up to so many.
 const MAX_BURST: u64 = 500;
+/// With a rate, frames that become due within so long after a write are written together: one by one, the producer alone would fill a core at a million a
+/// second, and take it from the broker and the consumer. What a frame waits for others counts as its time.
+const LINGER: Duration = Duration::from_micros(50);
 /// Without a rate, so many are on their way at most.
 const WINDOW: u64 = 20_000;
 
@@ -75,6 +78,7 @@ impl EndToEnd {
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         let mut burst = Vec::new();
         let (mut sent, mut over) = (0, false);
+        let mut may_write_at = Duration::ZERO;
         while !over {
             let elapsed = begun.elapsed();
             let mut due = self.due(elapsed, sent, got);
@@ -87,9 +91,12 @@ impl EndToEnd {
                 due = due.max(1);
                 // Told before the last are written, so that whoever gets them knows that they are the last.
                 all.store(sent + due, Ordering::Release);
-            } else if due == 0 {
-                self.wait(begun, sent);
+            } else if due == 0 || (due < MAX_BURST && elapsed < may_write_at) {
+                self.wait(begun, sent, may_write_at);
                 continue;
+            }
+            if self.rate.is_some() {
+                may_write_at = elapsed + LINGER;
             }
             burst.clear();
             for number in sent..sent + due {
@@ -124,9 +131,10 @@ impl EndToEnd {
         self.rate.map_or_else(|| nanos(elapsed), |rate| (number as f64 / rate * 1e9) as u64)
     }
 
-    fn wait(&self, begun: Instant, sent: u64) {
-        let moment = self.rate.map_or(0, |_rate| self.moment(sent, Duration::ZERO));
-        match Duration::from_nanos(moment).checked_sub(begun.elapsed()) {
+    /// Sleeps until the next frame is due and may be written; without a rate, until the consumer may have got some.
+    fn wait(&self, begun: Instant, sent: u64, may_write_at: Duration) {
+        let due_at = self.rate.map(|_rate| Duration::from_nanos(self.moment(sent, Duration::ZERO)));
+        match due_at.and_then(|due_at| due_at.max(may_write_at).checked_sub(begun.elapsed())) {
             Some(rest) => std::thread::sleep(rest),
             None => std::thread::sleep(Duration::from_micros(20)),
         }
