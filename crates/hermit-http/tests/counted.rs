@@ -3,9 +3,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use hermit_broker::metrics::{BrokerMetrics, ByName};
 use hermit_http::HttpConfig;
-use support::{PASSWORD, Server, basic, read_until};
+use support::{PASSWORD, PATIENCE, Server, basic, read_until};
 
 fn count(counts: &ByName, name: &str) -> u64 {
     counts.iter().find(|(other, _)| *other == name).unwrap().1
@@ -68,12 +70,16 @@ async fn what_is_refused_for_want_of_a_place_counts_too() {
     assert!(refused.head.to_ascii_lowercase().contains("x-content-type-options: nosniff"), "{}", refused.head);
     drop(stream);
     let mut count = 1;
-    let shown = loop {
-        let shown = server.get("/metrics").await;
-        if shown.status == 200 {
-            break shown;
+    let given_back = async {
+        loop {
+            let shown = server.get("/metrics").await;
+            if shown.status == 200 {
+                break shown;
+            }
+            count += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        count += 1;
     };
+    let shown = tokio::time::timeout(PATIENCE, given_back).await.unwrap();
     assert!(shown.body.contains(&format!("hermit_http_responses_total{{code=\"503\"}} {count}\n")), "{count}");
 }
