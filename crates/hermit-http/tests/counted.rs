@@ -83,3 +83,21 @@ async fn what_is_refused_for_want_of_a_place_counts_too() {
     let shown = tokio::time::timeout(PATIENCE, given_back).await.unwrap();
     assert!(shown.body.contains(&format!("hermit_http_responses_total{{code=\"503\"}} {count}\n")), "{count}");
 }
+
+#[tokio::test]
+async fn an_answer_that_finds_no_memory_counts_as_refused_and_not_as_good() {
+    let server = Server::start().await;
+    server.json("POST", "/api/v1/topics", r#"{"name":"t","partitions":1000}"#).await.good();
+    let broker = server.test.broker();
+    let mut hog = broker.loan();
+    assert!(hog.grow(broker.max_loan_bytes()));
+    assert_eq!(server.get("/api/v1/topics/t").await.problem().0, 503);
+    // Scrapes take no room.
+    let shown = server.get("/metrics").await.body;
+    assert!(shown.contains("hermit_http_responses_total{code=\"503\"} 1\n"), "{shown}");
+    assert!(!shown.contains("hermit_http_responses_total{code=\"200\"}"), "{shown}");
+    drop(hog);
+    // Nothing else was wrong with it, and it was large enough to be lent room.
+    let answer = server.get("/api/v1/topics/t").await;
+    assert!(answer.status == 200 && answer.body.len() > 64 << 10, "{} bytes", answer.body.len());
+}
