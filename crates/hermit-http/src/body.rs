@@ -217,4 +217,25 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         assert_eq!(test.broker().inflight_bytes(), 0);
     }
+
+    #[tokio::test]
+    async fn who_finds_no_room_for_more_copies_takes_none() {
+        const BYTES: u64 = 1000;
+        let test = TestBroker::start_async().await.unwrap();
+        let broker = test.broker();
+        // Two copies are lent as it comes; of four one has no room.
+        let others = broker.max_loan_bytes() - 3 * BYTES;
+        let mut hog = broker.loan();
+        assert!(hog.grow(others));
+        let body = Body::from(vec![7; 1000]);
+        let mut received = receive(body, &HeaderMap::new(), broker, &HttpConfig::default(), u64::MAX).await.unwrap();
+        assert_eq!(broker.inflight_bytes(), others + 2 * BYTES);
+        assert_eq!(received.lend_copies(2).unwrap_err().into_response().status(), 503);
+        assert_eq!(broker.inflight_bytes(), others + 2 * BYTES);
+        drop(hog);
+        received.lend_copies(2).unwrap();
+        assert_eq!(broker.inflight_bytes(), 4 * BYTES);
+        drop(received);
+        assert_eq!(broker.inflight_bytes(), 0);
+    }
 }

@@ -124,13 +124,15 @@ async fn bodies_are_bounded_and_give_their_room_back() {
     };
     tokio::time::timeout(PATIENCE, flood).await.unwrap().unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
-    // While somebody holds all there is, others are asked to come again.
-    let mut hog = broker.loan();
-    assert!(hog.grow(broker.max_loan_bytes()));
-    let refused = server.send("POST", "/api/v1/topics/t/records", &octets, "x").await;
-    assert_eq!(refused.problem().0, 503);
-    assert!(refused.head.to_ascii_lowercase().contains("retry-after"), "{}", refused.head);
-    drop(hog);
+    // While somebody holds all there is, or leaves room for a body but not for what is made of it, others are asked to come again.
+    for (left, body) in [(0, vec![b'x']), (3 * most as u64, vec![b'x'; most])] {
+        let (mut hog, held) = (broker.loan(), broker.max_loan_bytes() - left);
+        assert!(hog.grow(held));
+        let refused = server.send("POST", "/api/v1/topics/t/records", &octets, body).await;
+        assert_eq!(refused.problem().0, 503, "{left}");
+        assert!(refused.head.to_ascii_lowercase().contains("retry-after"), "{}", refused.head);
+        assert_eq!(broker.inflight_bytes(), held, "{left}");
+    }
     server.send("POST", "/api/v1/topics/t/records", &octets, "x").await.good();
     assert_eq!(broker.inflight_bytes(), 0);
 }
