@@ -4,6 +4,7 @@ mod arrows;
 mod code;
 mod lock;
 mod manifests;
+mod models;
 mod page;
 mod promises;
 mod published;
@@ -53,6 +54,7 @@ pub(crate) fn run() -> Result<()> {
     problems.extend(lock::check(&workspace, &lock));
     problems.extend(manifests::check(&workspace, &files));
     problems.extend(code::check(&files));
+    problems.extend(models::check(&files));
     problems.extend(text::check(&files));
     problems.extend(promises::check(&files));
     problems.extend(published::check(&workspace, &files));

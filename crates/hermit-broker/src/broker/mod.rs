@@ -7,6 +7,7 @@ mod describe;
 mod gone;
 mod groups;
 mod hooks;
+mod lend;
 mod live;
 mod maintain;
 mod positions;

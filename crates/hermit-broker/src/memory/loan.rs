@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Budget;
-use crate::broker::Broker;
 
-/// Bytes of the broker's budget that somebody holds, until this is dropped; see [`Broker::loan`].
+/// Bytes of the broker's budget that somebody holds, until this is dropped; see [`Broker::loan`](crate::Broker::loan).
 #[derive(Debug)]
 pub struct Loan {
     budget: Arc<Budget>,
@@ -14,6 +13,11 @@ pub struct Loan {
 }
 
 impl Loan {
+    /// Of this budget, and nothing yet.
+    pub(crate) const fn of(budget: Arc<Budget>) -> Self {
+        Self { budget, bytes: 0 }
+    }
+
     /// Takes so many bytes more; `false`, and nothing more, where there is no room now.
     #[must_use]
     pub fn grow(&mut self, bytes: u64) -> bool {
@@ -47,21 +51,7 @@ impl Drop for Loan {
 
 impl Budget {
     /// The native port keeps half of what is read without asking.
-    const fn most_lent_bytes(&self) -> u64 {
+    pub(crate) const fn most_lent_bytes(&self) -> u64 {
         self.max_loose_bytes / 2
-    }
-}
-
-impl Broker {
-    /// Room in the budget of [`Limits::max_inflight_bytes`](crate::Limits::max_inflight_bytes) for what an embedder receives by a protocol of its own: none yet, see [`Loan::grow`].
-    #[must_use]
-    pub fn loan(&self) -> Loan {
-        Loan { budget: Arc::clone(self.budget()), bytes: 0 }
-    }
-
-    /// Most bytes that all loans together have: a sixteenth of the budget, where that is not small.
-    #[must_use]
-    pub fn max_loan_bytes(&self) -> u64 {
-        self.budget().most_lent_bytes()
     }
 }
