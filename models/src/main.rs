@@ -10,7 +10,7 @@ mod buffering;
 mod flusher;
 mod flushing;
 mod log;
-#[expect(dead_code, reason = "the models do not measure it")]
+#[expect(dead_code, unused_imports, reason = "the models neither measure nor lend it")]
 #[path = "../../crates/hermit-broker/src/memory/mod.rs"]
 mod memory;
 mod models;
