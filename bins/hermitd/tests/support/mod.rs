@@ -2,12 +2,9 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    missing_docs,
-    missing_debug_implementations,
-    clippy::unwrap_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "test support, of which each file uses a part"
+    reason = "each test uses a part of it, fails where it cannot go on, and has the real clock"
 )]
 
 use std::fs;
