@@ -46,7 +46,8 @@ use state::{PowerCut, State};
 /// Whether an operation failed because the simulated power was cut, or the handle is older than the last crash.
 #[must_use]
 pub fn is_power_cut(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<PowerCut>())
+    // Some keep what an error said, and not the error.
+    error.get_ref().is_some_and(|inner| inner.is::<PowerCut>() || inner.to_string() == PowerCut.to_string())
 }
 
 /// The simulated disk. Clones are the same disk; [`SimDisk::fork`] makes another.
