@@ -66,6 +66,8 @@ impl World {
         let env = LogEnv::new(Arc::new(self.disk.clone()), self.clock.clone(), self.flusher.clone(), 64);
         let mut config = BrokerConfig { recovery_threads: 1, reserve_bytes: 16 << 10, ..BrokerConfig::new("/data") };
         (config.limits.disk_low_bytes, config.limits.disk_high_bytes) = (100_000, 200_000);
+        // Room would take much of a disk as small as these.
+        config.log.preallocate_bytes = 0;
         Broker::open_with(config, env).unwrap()
     }
 

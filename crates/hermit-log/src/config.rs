@@ -69,6 +69,10 @@ pub struct LogConfig {
     pub frame_limits: FrameLimits,
     /// How idempotent producers are remembered.
     pub producers: ProducerConfig,
+    /// With [`Durability::Sync`]: the most room that is written ahead of the log's end while it is flushed often, in bytes; 0 for none. A flush then writes data alone, and not
+    /// also where it lies and how long the file is. At least a sixteenth of it is written at a time, so that many busy logs take a lot of space. Used where [`crate::disk::Disk::overwrites_in_place`];
+    /// given back when the segment is closed, and by [`crate::Log::apply_retention`] where nothing was appended for ten seconds. Default 1 MiB.
+    pub preallocate_bytes: u64,
     /// With [`Durability::Os`]: unflushed bytes that start a flush. Default 4 MiB: a file system may hold up appends while it finds room on the disk for what it
     /// writes back, and for longer the more that is. Where the disk is slower than the appends, a flush covers what has come since the last one began.
     pub os_flush_bytes: u64,
@@ -93,6 +97,7 @@ impl Default for LogConfig {
             compaction: None,
             frame_limits: FrameLimits::default(),
             producers: ProducerConfig::default(),
+            preallocate_bytes: 1 << 20,
             os_flush_bytes: 4 << 20,
             os_flush_interval: Duration::from_secs(1),
         }

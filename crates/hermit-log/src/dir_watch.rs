@@ -71,6 +71,10 @@ impl Disk for DirWatch {
         self.disk.file_system(dir)
     }
 
+    fn overwrites_in_place(&self, dir: &Path) -> io::Result<bool> {
+        self.disk.overwrites_in_place(dir)
+    }
+
     fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
         self.disk.open_file_system(dir)
     }

@@ -86,7 +86,8 @@ pub struct SegmentReport {
     pub end: Offset,
     /// Size of the file.
     pub file_bytes: u64,
-    /// Bytes that are part of the log; what lies behind is a copy of what the next segment begins with.
+    /// Bytes that are part of the log; what lies behind is a copy of what the next segment begins with, or, in the segment that was written to when a broker was
+    /// killed, room for what was to come.
     pub log_bytes: u64,
     /// Whole frames.
     pub frames: u64,

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | what is locked while frames are appended | `log.rs`, `log/append.rs` |
 //! | group commit | `flusher/`, `pace.rs`, `log/flush.rs` |
+//! | room ahead of the end, so that a flush writes data alone | `log/preallocate.rs`, `room.rs` |
 //! | what readers see | `view.rs`, `log/cursor.rs` |
 //! | the ranges for `sendfile` | `log/range.rs` |
 //! | finding an offset, a time, an epoch | `log/find.rs`, `index.rs` |
@@ -46,6 +47,7 @@ mod pace;
 mod producers;
 mod recovery;
 pub mod repair;
+mod room;
 mod scan;
 mod scrub_file;
 mod scrub_pace;

@@ -10,6 +10,7 @@ mod find;
 mod flush;
 mod gap;
 mod open;
+mod preallocate;
 mod producers;
 mod range;
 mod retain;
@@ -39,6 +40,7 @@ use crate::metrics::{Counts, LogTimes};
 use crate::producers::ProducerTable;
 use crate::segment::{Segment, SegmentEnv};
 use crate::view::{Bounds, View};
+use preallocate::Room;
 pub(crate) use turn::Next;
 use turn::Turn;
 
@@ -144,6 +146,8 @@ struct Inner {
     /// Where it can be synced as a whole.
     file_system: Option<Arc<SharedFileSystem>>,
     dir: PathBuf,
+    /// See [`Disk::overwrites_in_place`].
+    overwrites_in_place: bool,
     identity: LogIdentity,
     segment_env: SegmentEnv,
     listener: Arc<dyn LogListener>,
@@ -198,6 +202,7 @@ struct Active {
     file: Option<PinnedFile>,
     position: u64,
     first_append_time: Option<u64>,
+    room: Room,
 }
 
 #[derive(Debug)]

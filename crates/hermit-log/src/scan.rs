@@ -10,6 +10,7 @@ use hermit_proto::{FramePrefix, FrameSalt, FrameView, Offset, PREFIX_SIZE};
 
 use crate::disk::DiskFile;
 use crate::index::IndexEntry;
+use crate::room::Extent;
 
 /// Read at once; frames that are larger are read whole.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -25,8 +26,8 @@ enum Source<'a> {
 #[derive(Debug)]
 pub(crate) struct FrameReader<'a> {
     file: Source<'a>,
-    /// Bytes from `end` on are not part of the segment.
-    end: u64,
+    /// Bytes from its end on are not part of the segment.
+    extent: Extent,
     buffer: Vec<u8>,
     buffer_at: u64,
     chunk_bytes: usize,
@@ -41,18 +42,23 @@ pub(crate) enum Found<'a> {
     BadBody(FramePrefix),
     /// Nothing whose size could be believed, or a frame that the end cuts.
     Unreadable,
-    /// The end of the segment.
+    /// The end of the segment, or room that no frame has taken.
     End,
 }
 
 impl<'a> FrameReader<'a> {
     pub(crate) fn new(file: &'a dyn DiskFile, end: u64) -> Self {
-        Self { file: Source::Borrowed(file), end, buffer: Vec::new(), buffer_at: 0, chunk_bytes: CHUNK_BYTES }
+        Self::with_room(file, Extent::exact(end))
     }
 
-    /// Keeps the file open by itself, and reads at least so much at once.
-    pub(crate) fn shared(file: Arc<dyn DiskFile>, end: u64, chunk_bytes: usize) -> FrameReader<'static> {
-        FrameReader { file: Source::Shared(file), end, buffer: Vec::new(), buffer_at: 0, chunk_bytes }
+    /// Of a file that may end in room.
+    pub(crate) fn with_room(file: &'a dyn DiskFile, extent: Extent) -> Self {
+        Self { file: Source::Borrowed(file), extent, buffer: Vec::new(), buffer_at: 0, chunk_bytes: CHUNK_BYTES }
+    }
+
+    /// The same; keeps the file open by itself, and reads at least so much at once.
+    pub(crate) fn shared(file: Arc<dyn DiskFile>, extent: Extent, chunk_bytes: usize) -> FrameReader<'static> {
+        FrameReader { file: Source::Shared(file), extent, buffer: Vec::new(), buffer_at: 0, chunk_bytes }
     }
 
     /// For a short look: reads less at once.
@@ -67,7 +73,7 @@ impl<'a> FrameReader<'a> {
 
     /// `size` bytes at `position`, or `None` where the segment ends before.
     pub(crate) fn bytes(&mut self, position: u64, size: u64) -> io::Result<Option<&[u8]>> {
-        if position.checked_add(size).is_none_or(|behind| behind > self.end) {
+        if position.checked_add(size).is_none_or(|behind| behind > self.extent.file_bytes) {
             return Ok(None);
         }
         let Ok(size) = usize::try_from(size) else { return Ok(None) };
@@ -78,7 +84,7 @@ impl<'a> FrameReader<'a> {
         let start = match held(&self.buffer, self.buffer_at) {
             Some(start) => start,
             None => {
-                let rest = usize::try_from(self.end - position).unwrap_or(usize::MAX);
+                let rest = usize::try_from(self.extent.file_bytes - position).unwrap_or(usize::MAX);
                 self.buffer.resize(size.max(self.chunk_bytes).min(rest), 0);
                 let file = match &self.file {
                     Source::Borrowed(file) => *file,
@@ -104,7 +110,7 @@ impl<'a> FrameReader<'a> {
 
     /// The frame at `position`, all checks done.
     pub(crate) fn frame(&mut self, position: u64, salt: &FrameSalt) -> io::Result<Found<'_>> {
-        if position >= self.end {
+        if self.extent.ends_at(position) {
             return Ok(Found::End);
         }
         let Some(prefix) = self.prefix(position, salt)? else { return Ok(Found::Unreadable) };
@@ -160,8 +166,8 @@ pub(crate) struct Scan {
 }
 
 /// Reads all frames from `job.position` to the end of the segment.
-pub(crate) fn scan(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io::Result<Scan> {
-    let mut reader = FrameReader::new(file, len_bytes);
+pub(crate) fn scan(file: &dyn DiskFile, extent: Extent, job: &ScanJob<'_>) -> io::Result<Scan> {
+    let mut reader = FrameReader::with_room(file, extent);
     let mut found = Scan { end_position: job.position, end: job.expected, ..Scan::default() };
     let mut position = job.position;
     loop {
@@ -180,14 +186,14 @@ pub(crate) fn scan(file: &dyn DiskFile, len_bytes: u64, job: &ScanJob<'_>) -> io
             Found::Frame(view) if is_behind(&view.prefix, job.next_base) => break,
             Found::BadBody(prefix) if is_behind(&prefix, job.next_base) => break,
             // A whole frame out of place ends what can be read in sequence.
-            Found::Frame(_) | Found::Unreadable => unreadable(&mut reader, position, len_bytes, found.end, job)?,
+            Found::Frame(_) | Found::Unreadable => unreadable(&mut reader, position, found.end, job)?,
             Found::BadBody(prefix) if belongs(&prefix, found.end, job.next_base) => Damage {
                 position,
                 next_position: position.saturating_add(prefix.frame_bytes()),
                 from: found.end,
                 next: Some(prefix.next_offset()),
             },
-            Found::BadBody(_) => unreadable(&mut reader, position, len_bytes, found.end, job)?,
+            Found::BadBody(_) => unreadable(&mut reader, position, found.end, job)?,
         };
         position = damage.next_position;
         found.end_position = position;
@@ -242,7 +248,6 @@ pub(crate) fn entry_of(prefix: &FramePrefix, position: u64, base: Offset) -> Opt
 fn one_bit_off(
     reader: &mut FrameReader<'_>,
     position: u64,
-    len_bytes: u64,
     expected: Offset,
     job: &ScanJob<'_>,
 ) -> io::Result<Option<FramePrefix>> {
@@ -254,7 +259,7 @@ fn one_bit_off(
             flip(&mut bytes);
             if let Ok(prefix) = FramePrefix::verify(&bytes, job.salt) {
                 let next_position = position.saturating_add(prefix.frame_bytes());
-                let is_followed = next_position == len_bytes
+                let is_followed = (reader.extent.ends_at(next_position) && next_position <= reader.extent.file_bytes)
                     || reader.prefix(next_position, job.salt)?.is_some_and(|next| next.offset() >= prefix.next_offset());
                 return Ok(Some(prefix).filter(|prefix| is_followed && belongs(prefix, expected, job.next_base)));
             }
@@ -265,14 +270,8 @@ fn one_bit_off(
 }
 
 /// Damage of unknown size: it ends with the frame, where only one bit of its prefix is wrong, or at the next hint whose frame proves itself.
-pub(crate) fn unreadable(
-    reader: &mut FrameReader<'_>,
-    position: u64,
-    len_bytes: u64,
-    expected: Offset,
-    job: &ScanJob<'_>,
-) -> io::Result<Damage> {
-    if let Some(prefix) = one_bit_off(reader, position, len_bytes, expected, job)? {
+pub(crate) fn unreadable(reader: &mut FrameReader<'_>, position: u64, expected: Offset, job: &ScanJob<'_>) -> io::Result<Damage> {
+    if let Some(prefix) = one_bit_off(reader, position, expected, job)? {
         let next_position = position.saturating_add(prefix.frame_bytes());
         return Ok(Damage { position, next_position, from: expected, next: Some(prefix.next_offset()) });
     }
@@ -284,7 +283,7 @@ pub(crate) fn unreadable(
             return Ok(Damage { position, next_position, from: expected, next: Some(prefix.offset()) });
         }
     }
-    Ok(Damage { position, next_position: len_bytes, from: expected, next: None })
+    Ok(Damage { position, next_position: reader.extent.content_bytes(), from: expected, next: None })
 }
 
 /// The damage at `job.position`, where a frame should be and is not, or is not whole; `None` where it is there after all, and `admits` it.
@@ -309,5 +308,5 @@ pub(crate) fn first_damage(
         }
         _ => {}
     }
-    unreadable(&mut reader, job.position, len_bytes, job.expected, job).map(Some)
+    unreadable(&mut reader, job.position, job.expected, job).map(Some)
 }

@@ -13,6 +13,7 @@ use crate::index::{self, ActiveIndex, Footer, IndexEntry, SealFacts};
 use crate::maps::{IndexMaps, MappedIndex, map_entries};
 use crate::names::FileName;
 use crate::recovery::store_index;
+use crate::room::Extent;
 use crate::scan::{self, FrameReader, ScanJob};
 
 /// What is settled once a segment is sealed.
@@ -216,7 +217,7 @@ impl Segment {
             index_interval_bytes: self.index_interval_bytes,
             hints: &[],
         };
-        let entries = scan::scan(&*file, sealed.len_bytes, &job)?.entries;
+        let entries = scan::scan(&*file, Extent::exact(sealed.len_bytes), &job)?.entries;
         tracing::warn!(path = %self.idx.path().display(), "the index was missing or damaged, and was made again from the log");
         *self.index.write() = Index::Memory(entries.clone());
         Ok(entries)

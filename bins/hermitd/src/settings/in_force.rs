@@ -49,6 +49,7 @@ impl Given {
             }),
             os_flush_bytes: Some(Bytes(broker.log.os_flush_bytes)),
             os_flush_interval: time(broker.log.os_flush_interval),
+            preallocate_bytes: Some(Bytes(broker.log.preallocate_bytes)),
             import: Some(*import),
             create_topics: Some(broker.create_topics),
             default_partitions: Some(broker.default_partitions),

@@ -109,6 +109,7 @@ impl Given {
         };
         set(&mut broker.log.os_flush_bytes, self.os_flush_bytes.map(|bytes| bytes.0));
         set(&mut broker.log.os_flush_interval, self.os_flush_interval.map(Time::duration));
+        set(&mut broker.log.preallocate_bytes, self.preallocate_bytes.map(|bytes| bytes.0));
         set(&mut broker.create_topics, self.create_topics);
         set(&mut broker.default_partitions, self.default_partitions);
         set(&mut broker.maintenance_interval, self.maintenance_interval.map(Time::duration));

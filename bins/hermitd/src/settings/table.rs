@@ -176,6 +176,8 @@ const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
 /// What a request may be larger than the largest frame.
 pub(super) const REQUEST_ROOM: u32 = 1 << 20;
 const FRAME: (u64, u64) = (1024, (u32::MAX - REQUEST_ROOM) as u64);
+/// The flush that writes it takes as long as its bytes do.
+const PREALLOCATE: (u64, u64) = (0, 64 << 20);
 const SEGMENT: (u64, u64) = (hermit_broker::MIN_SEGMENT_BYTES, hermit_broker::MAX_SEGMENT_BYTES);
 const FILES: (u64, u64) = (crate::descriptors::FEWEST_FILES as u64, u32::MAX as u64);
 
@@ -216,6 +218,8 @@ settings! {
     os_flush_bytes: Bytes, Restart, range AT_LEAST_ONE;
     /// Time that answered messages of a topic with durability `os` may stay unflushed, where `os_flush_bytes` do not come first.
     os_flush_interval: Time, Restart, range (1, HOUR_MS), former "os_flush_interval_ms" in "ms";
+    /// The most bytes that are written ahead of the end of a partition with durability `sync` while it is flushed often, so that a flush writes the messages and nothing else; `0` for none. At least a sixteenth of it is written at a time. Given back by the first round of `maintenance_interval` that finds that nothing came for ten seconds. Used on ext4 and xfs.
+    preallocate_bytes: Bytes, Restart, range PREALLOCATE;
     /// What is done with a data directory of an older HermitMQ: `auto` takes it over at start, `never` refuses to start. The old files are kept in both cases.
     import: ImportName, Restart;
     /// Whether producing to a topic that is not there creates it.

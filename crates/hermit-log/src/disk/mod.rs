@@ -128,6 +128,16 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Those of `stat` and `statfs`.
     fn file_system(&self, dir: &Path) -> io::Result<Option<FileSystemId>>;
 
+    /// Whether what is written over bytes that are durable takes their place on the disk, so that a sync need write nothing else: not so where each write goes to a new place, or where that
+    /// is not known.
+    ///
+    /// # Errors
+    /// Those of `statfs`.
+    fn overwrites_in_place(&self, dir: &Path) -> io::Result<bool> {
+        let _is_not_known = dir;
+        Ok(false)
+    }
+
     /// Opens the file system of a directory, to be synced as a whole. Failures to write anything on it are reported from here on.
     ///
     /// # Errors

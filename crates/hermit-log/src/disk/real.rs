@@ -93,6 +93,10 @@ impl Disk for RealDisk {
         Ok(Some(fs::metadata(dir)?.dev()))
     }
 
+    fn overwrites_in_place(&self, dir: &Path) -> io::Result<bool> {
+        Ok([EXT4_MAGIC, XFS_MAGIC].contains(&magic_of(dir)?))
+    }
+
     fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
         let handle = File::open(dir)?;
         Ok(Arc::new(RealFileSystem { dir: dir.to_owned(), handle, is_ext4: magic_of(dir)? == EXT4_MAGIC }))

@@ -9,6 +9,7 @@ use crate::error::LogError;
 use crate::fenced::Fenced;
 use crate::index::{self, ENTRY_SIZE, FOOTER_SIZE, Footer, IndexEntry};
 use crate::names::FileName;
+use crate::room::Extent;
 use crate::scan::Damage;
 
 /// No index is larger: 16 bytes for each 4 KiB of 4 GiB, at the least interval of one entry a frame.
@@ -88,7 +89,7 @@ fn segment(
     check: Check,
 ) -> Result<(SegmentReport, Vec<FoundDamage>), LogError> {
     let mut walk = SegmentWalk::open(disk, &listing.dir, salt, (base, file_bytes), next_base, check)?;
-    let mut index = IndexCheck::open(disk, listing, salt, base, file_bytes, next_base)?;
+    let mut index = IndexCheck::open(disk, listing, salt, base, walk.extent, next_base)?;
     let mut report = SegmentReport {
         base,
         end: base,
@@ -153,7 +154,7 @@ impl IndexCheck {
         listing: &Listing,
         salt: &FrameSalt,
         base: Offset,
-        wal_bytes: u64,
+        extent: Extent,
         next_base: Option<Offset>,
     ) -> Result<Self, LogError> {
         let mut check = Self { entries: Vec::new(), at: 0, footer: None, exists: listing.indexes.contains(&base), why: None };
@@ -177,7 +178,7 @@ impl IndexCheck {
                 let entries = bytes.get(..bytes.len().saturating_sub(FOOTER_SIZE)).unwrap_or_default();
                 if hermit_proto::crc32c(entries) != footer.entries_crc {
                     check.why = Some("the checksum of its entries does not hold");
-                } else if footer.file_bytes != wal_bytes || footer.wal_bytes > wal_bytes {
+                } else if !extent.fits(&footer) {
                     check.why = Some("it is that of another state of the segment");
                 } else if next_base.is_some_and(|next| footer.end > next) {
                     check.why = Some("it ends behind where the next segment begins");

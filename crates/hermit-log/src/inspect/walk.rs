@@ -11,6 +11,7 @@ use crate::error::LogError;
 use crate::index::IndexEntry;
 use crate::names::FileName;
 use crate::recovery::read_hints;
+use crate::room::Extent;
 use crate::scan::{self, Damage, Found, FrameReader, ScanJob};
 
 /// What stands at a place.
@@ -32,7 +33,7 @@ pub(crate) struct SegmentWalk {
     salt: FrameSalt,
     base: Offset,
     next_base: Option<Offset>,
-    len_bytes: u64,
+    pub(crate) extent: Extent,
     check: Check,
     hints: Vec<IndexEntry>,
     /// Behind what was met last.
@@ -52,28 +53,29 @@ impl SegmentWalk {
         disk: &dyn Disk,
         dir: &std::path::Path,
         salt: &FrameSalt,
-        (base, len_bytes): (Offset, u64),
+        (base, file_bytes): (Offset, u64),
         next_base: Option<Offset>,
         check: Check,
     ) -> Result<Self, LogError> {
         let path = dir.join(FileName::Wal(base).build());
         let file: Arc<dyn DiskFile> =
             disk.open(&path, crate::disk::Open::Read).map_err(|source| LogError::io("read", &path, source))?;
+        let extent = Extent::read(&*file, file_bytes).map_err(|source| LogError::io("read", &path, source))?;
         let reader = match check {
-            Check::Headers => FrameReader::shared(file, len_bytes, hermit_proto::PREFIX_SIZE),
-            Check::Everything => FrameReader::shared(file, len_bytes, scan::CHUNK_BYTES),
+            Check::Headers => FrameReader::shared(file, extent, hermit_proto::PREFIX_SIZE),
+            Check::Everything => FrameReader::shared(file, extent, scan::CHUNK_BYTES),
         };
         let hints = read_hints(disk, dir, base);
-        Ok(Self { reader, salt: *salt, base, next_base, len_bytes, check, hints, position: 0, end: base })
+        Ok(Self { reader, salt: *salt, base, next_base, extent, check, hints, position: 0, end: base })
     }
 
     fn see(&mut self) -> io::Result<Seen> {
-        if self.position >= self.len_bytes {
+        if self.extent.ends_at(self.position) {
             return Ok(Seen::End);
         }
         if self.check == Check::Headers {
             let prefix = self.reader.prefix(self.position, &self.salt)?;
-            let fits = |prefix: &FramePrefix| self.position.saturating_add(prefix.frame_bytes()) <= self.len_bytes;
+            let fits = |prefix: &FramePrefix| self.position.saturating_add(prefix.frame_bytes()) <= self.extent.file_bytes;
             return Ok(prefix.filter(fits).map_or(Seen::Unreadable, Seen::Frame));
         }
         Ok(match self.reader.frame(self.position, &self.salt)? {
@@ -120,7 +122,7 @@ impl SegmentWalk {
             index_interval_bytes: 0,
             hints: &self.hints,
         };
-        let damage = scan::unreadable(&mut self.reader, position, self.len_bytes, expected, &job)?;
+        let damage = scan::unreadable(&mut self.reader, position, expected, &job)?;
         Ok(self.pass(damage, kind))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hermit_proto::{Attributes, BrokerStamp, FramePrefix, Offset, ProducerId};
 
-use super::{Active, Inner, Log, State};
+use super::{Active, Inner, Log, Room, State};
 use crate::batch::{Batch, BatchFrame, prefix_at};
 use crate::config::{Durability, LogConfig};
 use crate::disk::{Disk, Open, WriteError};
@@ -190,6 +190,7 @@ impl Inner {
             // What was written of the batch must not stay behind: whole frames of it would be taken for appended ones later.
             let cut = file.set_len(position);
             let path = wal.path();
+            active.room_was_cut();
             let error = LogError::io("write", &path, source);
             if let Err(source) = cut {
                 self.fail(state, LogError::io("cut back after a failed write", &path, source));
@@ -262,9 +263,14 @@ impl Inner {
             drop(disk.remove_file(&wal));
             LogError::io("open", &wal, source)
         })?;
-        if let Some(sealed) = state.active.take() {
+        if let Some(mut sealed) = state.active.take() {
             sealed.segment.seal(Sealed { end: base, len_bytes: sealed.position, last_append_time: state.last_append_time });
-            if let Some(file) = sealed.file {
+            // The flush gives back the room: where it cannot be opened for that, the next start does.
+            let file = match sealed.file.take() {
+                None if sealed.has_room() => sealed.segment.wal.get_pinned().ok(),
+                file => file,
+            };
+            if let Some(file) = file {
                 state.unsynced.push((sealed.segment, file));
             }
             if let Some(table) = state.producers.as_ref().filter(|table| !table.is_empty()) {
@@ -273,7 +279,13 @@ impl Inner {
             }
         }
         state.unsynced_dir = true;
-        state.active = Some(Active { segment: Arc::clone(&segment), file: Some(file), position: 0, first_append_time: None });
+        state.active = Some(Active {
+            segment: Arc::clone(&segment),
+            file: Some(file),
+            position: 0,
+            first_append_time: None,
+            room: Room::default(),
+        });
         let mut view = self.view.write();
         view.segments.push(segment);
         view.enter_segment(base);

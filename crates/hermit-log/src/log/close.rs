@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use super::{Flushing, Inner, Log, State};
 use crate::disk::{SharedFileSystem, write_atomically};
 use crate::error::LogError;
@@ -83,15 +81,21 @@ impl Inner {
             if state.log_end == self.view.read().flushed_end().offset {
                 state.closed = true;
                 self.flushed.notify_all();
-                return self.store_for_restart(&mut flushing, &state, settles);
+                return self.store_for_restart(&mut flushing, &mut state, settles);
             }
         }
     }
 
-    fn store_for_restart(&self, flushing: &mut Flushing, state: &MutexGuard<'_, State>, settles: bool) -> Result<(), LogError> {
+    fn store_for_restart(&self, flushing: &mut Flushing, state: &mut State, settles: bool) -> Result<(), LogError> {
         let failed = |source| LogError::io("store the state of", &self.dir, source);
         let disk = &*self.env.disk;
-        if let Some(active) = &state.active {
+        if let Some(active) = &mut state.active {
+            if active.has_room() {
+                let file = active.cut_room().map_err(failed)?;
+                if settles {
+                    file.sync_data().map_err(failed)?;
+                }
+            }
             let facts = Sealed { end: state.log_end, len_bytes: active.position, last_append_time: state.last_append_time };
             active.segment.store_index(disk, facts).map_err(failed)?;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hermit_proto::Offset;
 use parking_lot::MutexGuard;
 
+use super::preallocate;
 use super::turn::Next;
 use super::{Flushing, Inner, Log, State};
 use crate::config::Durability;
@@ -39,8 +40,8 @@ struct Running<'a> {
     job: Job,
     began: Duration,
     _under_way: OneUnderWay<'a>,
-    /// Whether it came with it that a segment was sealed, once it has succeeded.
-    done: Option<bool>,
+    /// The sealed segments that it has made durable, once it has succeeded.
+    done: Option<Vec<(Arc<Segment>, PinnedFile)>>,
 }
 
 impl Log {
@@ -92,7 +93,8 @@ impl Flush for Inner {
             return Start::Nothing;
         }
         let flushing = if waits { Some(self.flushing.lock()) } else { self.flushing.try_lock() };
-        match flushing.map(|flushing| self.begin_flush(flushing)) {
+        // One that does not wait is one of many that are flushed together, which writes where things lie as well.
+        match flushing.map(|flushing| self.begin_flush(flushing, waits)) {
             Some(Ok(Some(running))) => Start::Begun(Box::new(running)),
             // A failure is kept in the log and told to the listener.
             Some(Ok(None) | Err(_)) => Start::Nothing,
@@ -145,6 +147,7 @@ impl Begun for Running<'_> {
         inner.flushed.notify_all();
         let now = inner.env.clock.monotonic();
         inner.env.times.flush.add(now.saturating_sub(self.began));
+        Inner::note_flushed(&mut state, job.end, now);
         let waiting = state.turn.waiting_frames;
         state.turn.pace.synced(now, now.saturating_sub(self.began), job.frames, waiting);
         let due = state.producers.as_ref().filter(|table| {
@@ -157,21 +160,24 @@ impl Begun for Running<'_> {
             state.snapshot_at_bytes = state.appended_bytes;
         }
         drop(state);
-        self.done = Some(!synced_segments.is_empty());
+        self.done = Some(synced_segments);
     }
 
     fn tidy(mut self: Box<Self>) {
-        let Some(rolled) = self.done else { return };
+        let Some(sealed) = self.done.take() else { return };
+        for (segment, file) in &sealed {
+            preallocate::cut_room_of_sealed(segment, &***file);
+        }
         if let Err(error) = self.inner.store_snapshot() {
             self.inner.unstored(&error, "the state of producers, which is read from the log at need");
         }
-        self.inner.checkpoint(&mut self.flushing, self.job.end, rolled);
+        self.inner.checkpoint(&mut self.flushing, self.job.end, !sealed.is_empty());
     }
 }
 
 impl Inner {
     pub(super) fn flush(self: &Arc<Self>) -> Result<(), LogError> {
-        let Some(running) = self.begin_flush(self.flushing.lock())? else { return Ok(()) };
+        let Some(running) = self.begin_flush(self.flushing.lock(), true)? else { return Ok(()) };
         let mut running = Box::new(running);
         let synced = running.sync();
         running.finish(synced);
@@ -197,7 +203,7 @@ impl Inner {
     }
 
     /// Takes what there is to flush, or `None`.
-    fn begin_flush<'a>(&'a self, flushing: MutexGuard<'a, Flushing>) -> Result<Option<Running<'a>>, LogError> {
+    fn begin_flush<'a>(&'a self, flushing: MutexGuard<'a, Flushing>, is_alone: bool) -> Result<Option<Running<'a>>, LogError> {
         let mut state = self.state.lock();
         state.turn.asked = false;
         state.turn.unflushed_since = None;
@@ -206,6 +212,11 @@ impl Inner {
         }
         if state.is_flushed() {
             return Ok(None);
+        }
+        let began = self.env.clock.monotonic();
+        if is_alone {
+            let flush_bytes = state.appended_bytes - state.flushed_bytes;
+            self.preallocate(&mut state, flush_bytes, began);
         }
         let sealed = state.unsynced.len();
         // They stay pinned until this flush is done, and need no name: a segment may have been removed since it was sealed.
@@ -218,7 +229,6 @@ impl Inner {
         state.turn.running = true;
         let job = Job { end, appended_bytes: state.appended_bytes, frames, files, sealed, sync_dir };
         drop(state);
-        let began = self.env.clock.monotonic();
         Ok(Some(Running { inner: self, flushing, job, began, _under_way: self.env.times.flushing.begin(began), done: None }))
     }
 

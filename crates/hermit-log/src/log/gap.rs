@@ -84,6 +84,8 @@ impl Log {
             if state.log_end != bounds.flushed_end || state.unsynced_dir {
                 continue;
             }
+            // Room behind a range that is lost would be taken for part of it, where a power cut leaves it half given back.
+            inner.settle_end(&mut state)?;
             let end = inner.leave_gap(&mut state, to).inspect_err(|error| {
                 // The range may be there or not: nothing is to be appended where it may begin.
                 if inner.watch.is_sound().is_err() {

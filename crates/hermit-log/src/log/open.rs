@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hermit_proto::{FrameSalt, LeaderEpoch, Offset};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, Maintaining, NobodyListens, State, Turn};
+use super::{Active, Flushing, Inner, Log, LogEnv, LogIdentity, LogListener, Maintaining, NobodyListens, Room, State, Turn};
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
 use crate::compacted;
 use crate::config::LogConfig;
@@ -115,6 +115,7 @@ impl Log {
             file: None,
             position: recovered.last_len_bytes,
             first_append_time: None,
+            room: Room::default(),
         });
         let state = State {
             config,
@@ -150,6 +151,8 @@ impl Log {
             file_system: joint.map(|joint| Arc::clone(joint.file_system())),
             watch,
             dir: dir.to_owned(),
+            // Where it cannot be told, nothing is gained.
+            overwrites_in_place: disk.overwrites_in_place(dir).unwrap_or(false),
             identity,
             segment_env,
             listener,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use hermit_proto::Offset;
 
 use super::{Inner, Log};
+#[cfg(doc)]
+use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::names::FileName;
 use crate::segment::Segment;
@@ -41,12 +43,13 @@ impl Log {
         inner.move_start(to)
     }
 
-    /// Removes what the settings no longer keep.
+    /// Removes what the settings no longer keep, and gives back room that was written ahead and is not used ([`LogConfig::preallocate_bytes`]).
     ///
     /// # Errors
     /// [`LogError::Io`] where it could not be made durable.
     pub fn apply_retention(&self) -> Result<Removed, LogError> {
         let inner = &self.inner;
+        inner.give_back_idle_room();
         let _maintaining = inner.maintaining.lock();
         let now = inner.env.time.now();
         let config = self.config();

@@ -96,6 +96,7 @@ pub(crate) fn recover(opening: &Opening<'_>) -> Result<Recovered, LogError> {
     if let Some(cut) = &cut {
         report.cut = Some(cut_tail(opening, &mut parts, cut)?);
     }
+    give_back_room(opening, &mut parts)?;
     if !clean {
         let checkpointed = checkpointed_position(&facts, parts.get(first_unflushed));
         // What was flushed and is damaged now had all before it flushed as well.
@@ -173,7 +174,7 @@ fn read_parts(opening: &Opening<'_>, facts: &Facts, report: &mut RecoveryReport)
     let mut parts = Vec::with_capacity(facts.segments.len());
     for (i, segment) in facts.segments.iter().enumerate() {
         // An empty file does not end the one before it, see `drop_left_over`, unless a range that is lost is kept with it.
-        let counts = |next: &&facts::SegmentFacts| next.wal_bytes > 0 || facts.fenced.any_in(next.base);
+        let counts = |next: &&facts::SegmentFacts| next.wal_bytes() > 0 || facts.fenced.any_in(next.base);
         let next_base = facts.segments.iter().skip(i + 1).find(counts).map(|next| next.base);
         if i < first_unflushed
             && let Some(part) = trust_part(opening, segment, next_base)
@@ -275,6 +276,7 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
         // Nobody was served these bytes, so that cutting them takes nothing from a socket's queue.
         let file = disk.open(&path, Open::ReadWrite).map_err(|source| LogError::io("open", &path, source))?;
         file.set_len(cut.damage.position).and_then(|()| file.sync_data()).map_err(|source| LogError::io("cut", &path, source))?;
+        (part.wal_bytes, part.room_bytes) = (cut.damage.position, 0);
     }
     part.cut_at(cut.damage.position, cut.damage.from);
     disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
@@ -284,6 +286,20 @@ fn cut_tail(opening: &Opening<'_>, parts: &mut Vec<Part>, cut: &Placed) -> Resul
         written.map_err(|source| LogError::io("store the log start in", dir, source))?;
     }
     Ok(tail)
+}
+
+/// Cuts off what no frame has taken. Where that fails nothing is lost: the next start finds it again.
+fn give_back_room(opening: &Opening<'_>, parts: &mut [Part]) -> Result<(), LogError> {
+    for part in parts.iter_mut().filter(|part| part.room_bytes > 0) {
+        let path = opening.dir.join(FileName::Wal(part.base).build());
+        let failed = |source| LogError::io("cut off the room of", &path, source);
+        let file = opening.disk.open(&path, Open::ReadWrite).map_err(failed)?;
+        file.set_len(part.wal_bytes).map_err(failed)?;
+        // Until then a power cut may leave anything in its place.
+        opening.sync(|| file.sync_data()).map_err(failed)?;
+        part.room_bytes = 0;
+    }
+    Ok(())
 }
 
 /// Stores what was found, so that the next start need not find it again, and hands over the segments.

@@ -12,6 +12,7 @@ use crate::error::LogError;
 use crate::fenced::Fenced;
 use crate::index::{self, Footer, IndexEntry};
 use crate::names::{self, FileName};
+use crate::room::Extent;
 use crate::scan::FrameReader;
 use crate::start;
 
@@ -19,9 +20,16 @@ use crate::start;
 #[derive(Clone, Debug)]
 pub(super) struct SegmentFacts {
     pub(super) base: Offset,
-    pub(super) wal_bytes: u64,
+    pub(super) extent: Extent,
     /// The footer of its index, where that is whole and fits the file.
     pub(super) footer: Option<Footer>,
+}
+
+impl SegmentFacts {
+    /// Bytes that are no room.
+    pub(super) const fn wal_bytes(&self) -> u64 {
+        self.extent.content_bytes()
+    }
 }
 
 /// The directory, as found.
@@ -65,9 +73,13 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> Result<Fact
         drop(disk.remove_file(&orphan));
     }
     let segments = wal_bytes.into_iter().map(|(base, wal_bytes)| {
-        let footer =
-            read_footer(disk, dir, base, salt).filter(|footer| footer.wal_bytes <= wal_bytes && footer.file_bytes == wal_bytes);
-        SegmentFacts { base, wal_bytes, footer }
+        let footer = read_footer(disk, dir, base, salt);
+        let extent = match &footer {
+            Some(footer) if footer.file_bytes == wal_bytes => Extent::exact(wal_bytes),
+            _ => read_extent(disk, dir, base, wal_bytes)?,
+        };
+        let footer = footer.filter(|footer| extent.fits(footer));
+        Ok(SegmentFacts { base, extent, footer })
     });
     let mut damaged_state = Vec::new();
     let start = match start::read(disk, dir, salt).map_err(|source| LogError::io("read", &dir.join(names::START), source))? {
@@ -79,8 +91,14 @@ pub(super) fn read(disk: &dyn Disk, dir: &Path, salt: &FrameSalt) -> Result<Fact
         None => None,
     };
     let fenced = Fenced::read(disk, dir, salt).map_err(|source| LogError::io("read", &dir.join(names::FENCED), source))?;
-    let segments = segments.collect();
+    let segments = segments.collect::<Result<_, LogError>>()?;
     Ok(Facts { segments, checkpoint: Checkpoint::read(disk, dir, salt), start, fenced, damaged_state, newest_snapshot })
+}
+
+fn read_extent(disk: &dyn Disk, dir: &Path, base: Offset, file_bytes: u64) -> Result<Extent, LogError> {
+    let path = dir.join(FileName::Wal(base).build());
+    let extent = disk.open(&path, Open::Read).and_then(|file| Extent::read(&*file, file_bytes));
+    extent.map_err(|source| LogError::io("read", &path, source))
 }
 
 fn read_footer(disk: &dyn Disk, dir: &Path, base: Offset, salt: &FrameSalt) -> Option<Footer> {

@@ -17,8 +17,9 @@ use crate::segment::{Sealed, Segment};
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) base: Offset,
-    /// Size of the file.
+    /// Size of the file, without the room at its end.
     pub(super) wal_bytes: u64,
+    pub(super) room_bytes: u64,
     /// Logical size.
     pub(super) len_bytes: u64,
     pub(super) end: Offset,
@@ -42,18 +43,19 @@ pub(super) fn trust_part(opening: &Opening<'_>, facts: &SegmentFacts, next_base:
     let fits = match next_base {
         Some(next) => footer.end == next || (footer.end < next && opening.compacted_end.is_some_and(|end| next <= end)),
         // The last segment of a clean stop: nothing may stand behind what the footer knows.
-        None => footer.wal_bytes == facts.wal_bytes,
+        None => footer.wal_bytes == footer.file_bytes,
     };
     fits.then(|| Part {
         base: facts.base,
-        wal_bytes: facts.wal_bytes,
+        wal_bytes: footer.file_bytes,
+        room_bytes: facts.extent.file_bytes - footer.file_bytes,
         len_bytes: footer.wal_bytes,
         end: footer.end,
         last_append_time: footer.last_append_time,
         damages: Vec::new(),
         footer: Some(footer),
         entries: Vec::new(),
-        scanned_from: facts.wal_bytes,
+        scanned_from: footer.file_bytes,
         scanned_frames: 0,
         proven_flushed: None,
         log_position: 0,
@@ -109,7 +111,7 @@ pub(super) fn scan_part(
         let before = hints.partition_point(|hint| u64::from(hint.position) < checkpoint.position);
         if let Some(entry) = before.checked_sub(1).and_then(|last| hints.get(last)) {
             let position = u64::from(entry.position);
-            let prefix = FrameReader::short(&*file, facts.wal_bytes).prefix(position, &env.salt).map_err(read_error)?;
+            let prefix = FrameReader::short(&*file, facts.extent.file_bytes).prefix(position, &env.salt).map_err(read_error)?;
             if prefix.is_some_and(|prefix| prefix.offset() == entry.offset(facts.base)) {
                 job.position = position;
                 job.expected = entry.offset(facts.base);
@@ -118,13 +120,17 @@ pub(super) fn scan_part(
             }
         }
     }
-    let found = scan::scan(&*file, facts.wal_bytes, &job).map_err(read_error)?;
+    let found = scan::scan(&*file, facts.extent, &job).map_err(read_error)?;
+    // What else lies there was written again into the next segment, whose name may not be durable yet.
+    let is_read_to_its_end = facts.extent.ends_at(found.end_position);
+    let wal_bytes = if is_read_to_its_end { found.end_position.min(facts.extent.file_bytes) } else { facts.extent.file_bytes };
     earlier.extend(found.entries);
     let reached_next = next_base.is_some_and(|next| found.end >= next);
     Ok(Part {
         base: facts.base,
-        wal_bytes: facts.wal_bytes,
-        len_bytes: if reached_next { found.end_position } else { found.end_position.min(facts.wal_bytes) },
+        wal_bytes,
+        room_bytes: facts.extent.file_bytes - wal_bytes,
+        len_bytes: if reached_next { found.end_position } else { found.end_position.min(wal_bytes) },
         end: found.end,
         last_append_time: found.last_append_time,
         damages: found.damages,
@@ -172,6 +178,7 @@ impl Part {
         let behind = Self {
             base: offset,
             wal_bytes: len_bytes,
+            room_bytes: 0,
             len_bytes,
             end: self.end,
             last_append_time: self.last_append_time,

@@ -7,6 +7,7 @@ mod flushing;
 mod full_disk;
 mod gaps;
 mod hooked;
+mod preallocation;
 mod producers;
 mod retention;
 mod rig;

@@ -82,6 +82,7 @@ impl Plan {
             retention_age: rng.one_in(4).then(|| Duration::from_secs(20)),
             retention_bytes: rng.one_in(4).then(|| 2000 + rng.below(4000) as u64),
             compaction,
+            preallocate_bytes: [0, 600, 6000, 1 << 20][rng.below(4)],
             durability: if rng.one_in(5) { Durability::Os } else { Durability::Sync },
             ..LogConfig::default()
         };
@@ -231,9 +232,12 @@ impl Rig {
             _ => self.rng.below(2500),
         };
         let mut payload: Vec<u8> = self.serial.to_be_bytes().iter().copied().cycle().take(size).collect();
-        // Zeros and text look different from holes.
+        // Zeros and text look different from holes, and some end as the room behind a log does.
         if self.rng.one_in(4) {
             payload.fill(0);
+        } else if self.rng.one_in(4) {
+            let phase = self.rng.below(8);
+            payload = b"prealloc".iter().copied().cycle().skip(phase).take(size).collect();
         }
         let timestamp = self.serial;
         // What a client may have to send again is taken whatever the settings are then.

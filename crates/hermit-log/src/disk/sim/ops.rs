@@ -199,6 +199,10 @@ impl Disk for SimDisk {
         Ok(Some(0))
     }
 
+    fn overwrites_in_place(&self, _dir: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn open_file_system(&self, dir: &Path) -> io::Result<Arc<dyn FileSystem>> {
         let (generation, failures) =
             self.run(Op::Open, dir, "", |state, _| state.find(dir).map(|_| (state.generation, state.failures)))?;
