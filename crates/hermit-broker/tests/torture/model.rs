@@ -103,6 +103,8 @@ pub struct Part {
     pub seen_start: u64,
     /// Retention had a try, and may have moved the start to wherever it is allowed to.
     pub retained: bool,
+    /// The high watermark while an answer did not mean disk. Where it cannot be flushed, it stays so when the settings change.
+    pub shown_unflushed_end: u64,
     /// What consumers were shown, by leader epoch and offset.
     pub shown: HashMap<(u32, u64), u64>,
     /// For each producer the sequence of its next batch.
@@ -118,6 +120,7 @@ impl Default for Part {
             kept: BTreeMap::new(),
             end: 0,
             promised_end: 0,
+            shown_unflushed_end: 0,
             start: Possible::new(0),
             seen_start: 0,
             retained: false,
