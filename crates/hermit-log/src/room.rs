@@ -149,8 +149,9 @@ mod tests {
     /// A frame may end in the same bytes.
     #[test]
     fn a_short_run_is_not_cut_off_what_lies_before() {
-        let file = file(b"00000000000c");
+        let file = file(b"00000000000a");
         let extent = Extent::read(&*file, 12).unwrap();
+        assert_eq!(extent.filler_from, 11);
         assert!(extent.ends_at(12) && extent.content_bytes() == 12);
     }
 }

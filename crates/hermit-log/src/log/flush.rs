@@ -147,7 +147,7 @@ impl Begun for Running<'_> {
         inner.flushed.notify_all();
         let now = inner.env.clock.monotonic();
         inner.env.times.flush.add(now.saturating_sub(self.began));
-        Inner::note_flushed(&mut state, job.end, now);
+        state.note_flushed(job.end, now);
         let waiting = state.turn.waiting_frames;
         state.turn.pace.synced(now, now.saturating_sub(self.began), job.frames, waiting);
         let due = state.producers.as_ref().filter(|table| {

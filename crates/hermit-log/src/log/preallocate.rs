@@ -71,11 +71,20 @@ impl Active {
 }
 
 /// Cuts off the room of a segment that was closed, once it is flushed: before that, what a power cut leaves in place of the room could hide that the log goes on in the next segment.
-/// Not synced, as nobody reads there: where it fails or is lost, the next start reads the segment.
+/// Not synced, as nobody reads there: where it fails or is lost, the next start does it.
 pub(super) fn cut_room_of_sealed(segment: &Segment, file: &dyn DiskFile) {
     let Some(sealed) = segment.sealed() else { return };
     if file.len().is_ok_and(|len| len > sealed.len_bytes) {
         drop(file.set_len(sealed.len_bytes));
+    }
+}
+
+impl State {
+    /// A flush up to `end` has succeeded.
+    pub(super) fn note_flushed(&mut self, end: End, now: Duration) {
+        if let Some(active) = self.active.as_mut().filter(|active| active.segment.base == end.segment && end.position > 0) {
+            active.room.flushed_at = Some(now);
+        }
     }
 }
 
@@ -98,13 +107,6 @@ impl Inner {
             if file.set_len(from).is_ok() {
                 room.end = from;
             }
-        }
-    }
-
-    /// A flush up to `end` has succeeded.
-    pub(super) fn note_flushed(state: &mut State, end: End, now: Duration) {
-        if let Some(active) = state.active.as_mut().filter(|active| active.segment.base == end.segment && end.position > 0) {
-            active.room.flushed_at = Some(now);
         }
     }
 

@@ -121,7 +121,7 @@ pub(super) fn scan_part(
         }
     }
     let found = scan::scan(&*file, facts.extent, &job).map_err(read_error)?;
-    // What else lies there was written again into the next segment, whose name may not be durable yet.
+    // Where the scan stopped before, the rest is a tail that was written again into the next segment, whose name may not be durable yet: nothing of it is room.
     let is_read_to_its_end = facts.extent.ends_at(found.end_position);
     let wal_bytes = if is_read_to_its_end { found.end_position.min(facts.extent.file_bytes) } else { facts.extent.file_bytes };
     earlier.extend(found.entries);
